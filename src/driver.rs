@@ -6,6 +6,7 @@
 //! | `back_end` | the passes between Tensor-SSA and kernels |
 //! | `flows` | functions with loops |
 //! | `kernels` | kernels of a function |
+//! | `memory` | kernels within a budget of memory |
 //! | `compose` | programs made of programs |
 //! | `objective` | functions of one vector, for optimisers: a loss, or residuals |
 //! | `save` | functions in files |
@@ -15,6 +16,7 @@ mod compose;
 mod derivative;
 mod flows;
 mod kernels;
+mod memory;
 mod objective;
 mod save;
 
@@ -159,6 +161,8 @@ pub struct Function {
     flow: Option<flow::Program>,
     /// What kernels of a derivative with loops run instead.
     steps: Option<Arc<flows::Steps>>,
+    /// What a derivative with loops is the derivative of.
+    primal: Option<Arc<memory::Primal>>,
     /// The parameters that are computed from others outside, in order.
     dependents: Vec<Dependent>,
     /// What is right in its text and easily misread.
@@ -266,6 +270,7 @@ impl Function {
             tssa,
             flow: None,
             steps: None,
+            primal: None,
             dependents: Vec::new(),
             warnings: Vec::new(),
             sparse: Vec::new(),

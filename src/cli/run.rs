@@ -51,6 +51,11 @@ pub(super) struct Arguments {
     /// interpreter and 2^47 for native code where nothing is said.
     #[arg(long, value_name = "NUMBER")]
     limit: Option<u64>,
+    /// How many bytes a kernel may keep beside inputs and results, `64M` for instance, with K, M or G for powers of 1024. Gradients of loops over time
+    /// keep all states; where these are more, some are kept, and the steps between run once more. Takes a kernel: the interpreter where no
+    /// `--engine` is said.
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    memory: Option<u64>,
     /// Count the scalar operations of the program, and of its derivative, and print their ratio.
     #[arg(long)]
     count: bool,
@@ -71,6 +76,7 @@ Examples:
   iverson run chain.iv --input x=x.npy --derivative hessian --wrt x --output results
   iverson run product.iv --input A=a.mtx --input B=b.mtx --sparse value --output results
   iverson run loss.iv --input data.npz --derivative gradient --wrt w --method chad --count
+  iverson run recurrence.iv --input data.npz --derivative gradient --wrt w --engine native --memory 64M
 
 Files written to DIR: value.npy, value_0.npy, value_1.npy, .. for several results, grad_NAME.npy, adjoint_NAME.npy,
 tangent.npy; .mtx and .tns where a derivative is sparse, by its parameter or by --sparse; jacobian.mtx, hessian.mtx and gauss_newton.mtx, whose rows are the elements of
@@ -133,8 +139,8 @@ impl Arguments {
         self.simplification.unused()?;
         let kernel = !matches!(self.engine, None | Some(EngineName::Reference));
         let stored = !self.single.is_empty() || !self.sparse.is_empty();
-        if kernel || stored || self.limit.is_some() || !self.seeds.is_empty() {
-            let message = "the reference evaluates gradients in the lambda calculus, without --single, --sparse, --limit and --seed";
+        if kernel || stored || self.limit.is_some() || self.memory.is_some() || !self.seeds.is_empty() {
+            let message = "the reference evaluates gradients in the lambda calculus, without --single, --sparse, --limit, --memory and --seed";
             return Err(Error::Request(message.to_owned()));
         }
         Ok(())
@@ -187,7 +193,8 @@ fn results(
 ) -> std::result::Result<Results, Failure> {
     let kernels = match arguments.engine {
         Some(EngineName::Reference) => None,
-        None => (matrix.is_some() || !arguments.sparse.is_empty()).then_some(Engine::Interpreter),
+        None => (matrix.is_some() || !arguments.sparse.is_empty() || arguments.memory.is_some())
+            .then_some(Engine::Interpreter),
         Some(EngineName::Interpreter) => Some(Engine::Interpreter),
         Some(EngineName::Native) => Some(Engine::Native),
     };
@@ -196,12 +203,20 @@ fn results(
             let option = if arguments.single.is_empty() { "--sparse" } else { "--single" };
             return Err(Error::Request(format!("{option} takes a kernel: --engine interpreter or native")).into());
         }
+        (None, _) if arguments.memory.is_some() => {
+            return Err(Error::Request("--memory takes a kernel: --engine interpreter or native".to_owned()).into());
+        }
         (None, _) => evaluate(function, inputs, arguments.limit)?,
         (Some(engine), None) => stored(function, inputs, arguments, engine)?,
         (Some(_), Some(_)) if !arguments.sparse.is_empty() => {
             return Err(
                 Error::Request("this derivative is one sparse matrix already, without --sparse".to_owned()).into()
             );
+        }
+        (Some(_), Some(_)) if arguments.memory.is_some() => {
+            let message =
+                "there is no budget of memory for a derivative that is one sparse matrix, found --memory; leave it out";
+            return Err(Error::Request(message.to_owned()).into());
         }
         (Some(engine), Some((name, derived))) => {
             if let Some(name) = arguments.single.iter().find(|name| !inputs.store_in_single(name)) {
@@ -261,7 +276,11 @@ fn document(results: &Results, written: &[String], counts: &[(&str, Counts)]) ->
 fn stored(function: &Function, inputs: &mut Inputs, arguments: &Arguments, engine: Engine) -> Result<Results> {
     let kernel = function.kernel(inputs).single(&arguments.single).sparse(&arguments.sparse).engine(engine);
     let kernel = match arguments.limit {
-        Some(limit) => kernel.limit(limit).build()?,
+        Some(limit) => kernel.limit(limit),
+        None => kernel,
+    };
+    let kernel = match arguments.memory {
+        Some(bytes) => kernel.memory(bytes).build()?,
         None => kernel.build()?,
     };
     tell_notes(&kernel);
@@ -272,12 +291,29 @@ fn stored(function: &Function, inputs: &mut Inputs, arguments: &Arguments, engin
     kernel.call(&*inputs)
 }
 
-/// Says what there is to say of how native code was found.
+/// Says what there is to say of how native code was found, and of a budget of memory.
 fn tell_notes(kernel: &Kernel) {
-    for note in kernel.notes() {
+    let of_code = kernel.notes().into_iter().map(|note| note.to_string());
+    for note in of_code.chain(kernel.memory_notes().iter().cloned()) {
         // With standard error gone there is nobody left to tell.
         let _ = writeln!(std::io::stderr(), "note: {note}");
     }
+}
+
+/// A number of bytes, with a power of 1024 behind it or not.
+fn bytes(text: &str) -> std::result::Result<u64, String> {
+    let wrong = || format!("expected a number of bytes such as 4096, 64K, 64M or 2G, found `{text}`");
+    let powers = [('K', 10), ('M', 20), ('G', 30)];
+    let power = powers.iter().find(|(letter, _)| text.ends_with([*letter, letter.to_ascii_lowercase()]));
+    let (digits, shift) = match power {
+        Some((_, shift)) => (text.get(..text.len() - 1).unwrap_or_default(), *shift),
+        None => (text, 0),
+    };
+    if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(wrong());
+    }
+    let many = || format!("`{text}` is more bytes than any machine has");
+    digits.parse::<u64>().map_err(|_| many())?.checked_mul(1 << shift).ok_or_else(many)
 }
 
 /// How many operations a function takes.

@@ -162,6 +162,7 @@ impl Function {
         let name = |id| derived.signature.params.get(id).map(|p| p.name.clone());
         let added = added.into_iter().filter_map(name).collect();
         let function = Function { sparse: sparse_blocks(&blocks), steps, ..Function::from_flow(derived) };
+        let function = function.derivative_of(self, request);
         // A part of a matrix is none.
         if request.part != Part::Whole {
             blocks.clear();

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::memory::Fitting;
 use super::{Function, Names, back_end};
 use crate::codegen::source::{Target, source};
 use crate::error::Result;
-use crate::kernel::{Assembly, Engine, Kernel, Matrix};
+use crate::kernel::{Assembly, Engine, Footprint, Kernel, Matrix};
 use crate::schedule::{Specialised, constants_by_name, specialise};
 use crate::stages::Stages;
 use crate::tensor::{self, Inputs, Results};
@@ -151,6 +152,7 @@ impl Function {
             engine: Engine::Auto,
             threads: None,
             limit: None,
+            memory: None,
         }
     }
 
@@ -229,6 +231,7 @@ pub struct KernelBuilder<'f> {
     engine: Engine,
     threads: Option<usize>,
     limit: Option<u64>,
+    memory: Option<u64>,
 }
 
 impl KernelBuilder<'_> {
@@ -288,48 +291,92 @@ impl KernelBuilder<'_> {
         self
     }
 
+    /// How many bytes of [memory](Kernel::memory) a call may take beside inputs and results. A gradient of a loop over time keeps all states, unless they
+    /// are more: then it keeps some of them, and runs the steps between once more, in as few levels as the budget allows. So two levels keep about
+    /// `2 sqrt(T)` of `T` states, and three `3 T^(1/3)`. Sums over time are added up tile by tile, so they may be rounded in another way than without a
+    /// budget; what is computed depends on nothing but sizes and budget.
+    ///
+    /// ```
+    /// use iverson::prelude::*;
+    ///
+    /// let loss = Function::parse("param a : real\nsize T\nfold t < T, s = a. s + sin(s) / 100")?;
+    /// let inputs = inputs! { "a" => 0.5, "T" => 10_000 };
+    /// let gradient = loss.gradient(["a"])?;
+    /// let [whole, tiles] = [1 << 40, 5_000].map(|bytes| gradient.kernel(&inputs).memory(bytes).build());
+    /// let (whole, tiles) = (whole?, tiles?);
+    /// assert!(whole.memory() > 80_000 && tiles.memory() < 5_000);
+    /// assert_eq!(whole.call(&inputs)?["grad_a"], tiles.call(&inputs)?["grad_a"]);
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = Some(bytes);
+        self
+    }
+
     /// Makes the kernel.
     ///
     /// # Errors
     /// Those of [`Kernel::bind_with_constants`]; [`Error::Request`](crate::Error::Request) for names that neither parameters nor results have,
-    /// for results that cannot be sparse, and for threads that cannot be started.
+    /// for results that cannot be sparse, for threads that cannot be started, and for a budget of [memory](KernelBuilder::memory) that is too small.
     pub fn build(self) -> Result<Kernel> {
-        let KernelBuilder { function, inputs, constants, single, results_in_single, sparse, engine, threads, limit } =
-            self;
-        let limit = limit.unwrap_or(engine.limit());
-        let [constants, single, sparse] =
-            [&constants, &single, &sparse].map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
-        let rounded = (!single.is_empty()).then(|| {
-            let mut rounded = inputs.clone();
-            for name in &single {
+        let rounded = (!self.single.is_empty()).then(|| {
+            let mut rounded = self.inputs.clone();
+            for name in &self.single {
                 rounded.store_in_single(name);
             }
             rounded
         });
-        let inputs = rounded.as_ref().unwrap_or(inputs);
-        let mut kernel = match sparse.as_slice() {
-            [] => {
-                let mut nests = function.loops_for(inputs)?;
-                nests.store_in_single(&single)?;
-                if results_in_single {
-                    nests.store_results_in_single()?;
-                }
-                Kernel::bind_within(Arc::new(nests), inputs, &constants, engine, limit)?
-            }
-            sparse => {
-                let mut assembly = function.assemble(sparse)?;
-                assembly.store_in_single(&single)?;
-                if results_in_single {
-                    assembly.store_results_in_single()?;
-                }
-                assembly.bind_within(inputs, &constants, engine, limit)?
+        let inputs = rounded.as_ref().unwrap_or(self.inputs);
+        let mut kernel = match self.memory {
+            None => self.bind(self.function, inputs, self.engine)?,
+            Some(bytes) => {
+                let Fitting { function, notes } =
+                    self.function.within(bytes, inputs, &|function| self.footprint(function, inputs))?;
+                self.bind(&function, inputs, self.engine)?.with_memory_notes(notes)
             }
         };
-        if let Some(threads) = threads {
+        if let Some(threads) = self.threads {
             kernel.set_threads(threads)?;
         }
         Ok(kernel)
     }
+
+    /// The nests of a function whose results are all dense.
+    fn nests(&self, function: &Function, inputs: &Inputs) -> Result<loops::Program> {
+        let mut nests = function.loops_for(inputs)?;
+        nests.store_in_single(&strs(&self.single))?;
+        if self.results_in_single {
+            nests.store_results_in_single()?;
+        }
+        Ok(nests)
+    }
+
+    /// The kernel of a function.
+    fn bind(&self, function: &Function, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
+        let limit = self.limit.unwrap_or(engine.limit());
+        let constants = strs(&self.constants);
+        if self.sparse.is_empty() {
+            return Kernel::bind_within(Arc::new(self.nests(function, inputs)?), inputs, &constants, engine, limit);
+        }
+        let mut assembly = function.assemble(&strs(&self.sparse))?;
+        assembly.store_in_single(&strs(&self.single))?;
+        if self.results_in_single {
+            assembly.store_results_in_single()?;
+        }
+        assembly.bind_within(inputs, &constants, engine, limit)
+    }
+
+    /// What a kernel of a function keeps; that depends on patterns that are found out where results are sparse.
+    fn footprint(&self, function: &Function, inputs: &Inputs) -> Result<Footprint> {
+        match self.sparse.is_empty() {
+            true => Footprint::of(self.nests(function, inputs)?, inputs, &strs(&self.constants)),
+            false => Ok(self.bind(function, inputs, Engine::Interpreter)?.footprint().clone()),
+        }
+    }
+}
+
+fn strs(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
 }
 
 /// Adds names that are not there yet.

@@ -16,6 +16,12 @@ pub(super) struct Active {
 }
 
 impl Active {
+    /// What is active and not in another one.
+    pub fn without(&self, other: &Active) -> Active {
+        let values = self.values.difference(&other.values).copied().collect();
+        Active { params: self.params.difference(&other.params).copied().collect(), values }
+    }
+
     /// The parameters of the program of a leaf that are active and read.
     pub fn params_of(&self, leaf: &Leaf) -> Vec<ParamId> {
         let mut found = BTreeSet::new();

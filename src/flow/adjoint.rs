@@ -17,6 +17,13 @@
 //! A step is computed again from the state before it, which the path has; what it gives as the next state is read from the path. A scan in a step is a
 //! statement of it like others.
 //!
+//! *Where steps are [tiles](super::tile_time)* the lifted step would have all that the tiles are there not to keep. What each owes to `w`, a sum over the
+//! steps of the tile, is added up in a state of the scan backwards:
+//!
+//! ```text
+//! (Q, <w>) = scan t < T down, (d, r) = (L + G[T], 0). (G[t] + D_s^T F(P[t], w; d), r + D_w^T F(P[t], w; d))
+//! ```
+//!
 //! **What is owed** to a value by several statements is added up where the value was made; zeros are made for nothing but results.
 //! Work: a scan's steps are run three times at most for each scan around them, each with the bound of Thm 6.35.
 
@@ -130,6 +137,21 @@ impl Owed {
     fn value(&mut self, x: ValueId, dx: ValueId) {
         self.values.entry(x).or_default().push(dx);
     }
+
+    fn join(&mut self, other: Owed) {
+        for (x, terms) in other.values {
+            self.values.entry(x).or_default().extend(terms);
+        }
+        for (part, terms) in other.params {
+            self.params.entry(part).or_default().extend(terms);
+        }
+    }
+}
+
+/// A scan backwards: for each state the one that is owed to it, if it is active; and what all steps owe to what they share.
+struct Backward {
+    states: Vec<Option<State>>,
+    shares: Owed,
 }
 
 /// What is owed to the states of a scan by those behind it: to the path, and to the last one.
@@ -302,24 +324,37 @@ impl Adjoint {
         if to.iter().all(|to| to.path.is_none() && to.last.is_none()) {
             return Ok(());
         }
-        let paths = self.backwards(scan, &to, active, loops, out)?;
+        let shared = if scan.tiles { self.shared(scan, active) } else { Active::default() };
+        let Backward { states: paths, shares } = self.backwards(scan, &to, active, &shared, loops, out)?;
+        owed.join(shares);
         for (state, path) in scan.states.iter().zip(&paths) {
             let Some(path) = path.filter(|_| active.values.contains(&state.init)) else { continue };
             owed.value(state.init, path.last);
         }
         let paths: Vec<Option<ValueId>> = paths.into_iter().map(|back| back.map(|back| back.path)).collect();
-        self.around(scan, &paths, owed, active, loops, out)
+        self.around(scan, &paths, owed, &active.without(&shared), loops, out)
     }
 
-    /// The scan backwards: for each active state the state that is owed to it.
+    /// What steps that are tiles owe to in states of the scan backwards: states are dense.
+    fn shared(&self, scan: &Scan, active: &Active) -> Active {
+        let is_dense = |x: &ValueId| self.flow.get(*x).storage == Storage::Dense;
+        let params = &self.flow.signature().params;
+        Active {
+            params: active.params.iter().copied().filter(|x| params[*x].storage == Storage::Dense).collect(),
+            values: read_around(scan, active).into_iter().filter(is_dense).collect(),
+        }
+    }
+
+    /// The scan backwards, with what its steps owe to what is shared.
     fn backwards(
         &mut self,
         scan: &Scan,
         to: &[To],
         active: &Active,
+        shared: &Active,
         loops: &Loops,
         out: &mut Vec<Stmt>,
-    ) -> Result<Vec<Option<State>>> {
+    ) -> Result<Backward> {
         let mut inside = loops.clone();
         inside.push((scan.index, scan.steps.clone()));
         let at = Affine::size(scan.index);
@@ -332,7 +367,7 @@ impl Adjoint {
         // The step once more, from the states of the paths.
         let mut body = Vec::new();
         let mut copies: BTreeMap<ValueId, ValueId> = BTreeMap::new();
-        let mut moving = Active::default();
+        let mut moving = shared.clone();
         for state in &scan.states {
             let name = self.flow.get(state.before).name.clone();
             let leaf = self.small(&inside).slice(&name, state.path, &before_at)?;
@@ -387,9 +422,45 @@ impl Adjoint {
         }
         let mut made = states.iter().copied();
         let backward = scan.states.iter().map(|state| if is_active(state) { made.next() } else { None }).collect();
+        let shares = self.shares(scan, shared, owed, (&mut states, &mut body), loops, out)?;
         let (index, steps) = (scan.index, scan.steps.clone());
-        out.push(Stmt::Scan(Scan { index, steps, down: !scan.down, states, early: None, body }));
-        Ok(backward)
+        out.push(Stmt::Scan(Scan { index, steps, down: !scan.down, states, early: None, tiles: scan.tiles, body }));
+        Ok(Backward { states: backward, shares })
+    }
+
+    /// What a step owes to what is shared, added up in states that the scan backwards gets.
+    fn shares(
+        &mut self,
+        scan: &Scan,
+        shared: &Active,
+        owed: Owed,
+        (states, body): (&mut Vec<State>, &mut Vec<Stmt>),
+        loops: &Loops,
+        out: &mut Vec<Stmt>,
+    ) -> Result<Owed> {
+        let mut inside = loops.clone();
+        inside.push((scan.index, scan.steps.clone()));
+        let mut all = Owed::default();
+        let mut share = |adjoint: &mut Adjoint, terms: &[ValueId]| -> Result<Option<ValueId>> {
+            let Some(first) = terms.first() else { return Ok(None) };
+            let (name, dims) = (adjoint.flow.get(*first).name.clone(), adjoint.flow.dims(*first)?);
+            let init = adjoint.zeros(&name, &dims, Storage::Dense, loops, out)?;
+            let ty = adjoint.flow.get(init).ty;
+            let path = adjoint.flow.tensor(scan.steps.add_constant(1)?, ty);
+            let [before, last] = [(); 2].map(|()| adjoint.flow.value(&name, ty, Storage::Dense));
+            let path = adjoint.flow.value(&name, path, Storage::Dense);
+            let terms: Vec<ValueId> = std::iter::once(before).chain(terms.iter().copied()).collect();
+            let after = adjoint.total(&name, &terms, &inside, body)?;
+            states.push(State { init, before, after, path, last });
+            Ok(Some(last))
+        };
+        for (x, terms) in owed.values.into_iter().filter(|(x, _)| shared.values.contains(x)) {
+            share(self, &terms)?.into_iter().for_each(|sum| all.value(x, sum));
+        }
+        for (part, terms) in owed.params {
+            all.params.entry(part).or_default().extend(share(self, &terms)?);
+        }
+        Ok(all)
     }
 
     /// What all steps owe to the values and parameters around the scan, where `paths` are what is owed to its states.
@@ -402,16 +473,9 @@ impl Adjoint {
         loops: &Loops,
         out: &mut Vec<Stmt>,
     ) -> Result<()> {
-        let mut moving = Active { params: active.params.clone(), ..Active::default() };
         let mut given: BTreeSet<ValueId> = scan.states.iter().map(|state| state.before).collect();
         all_given(&scan.body, &mut given);
-        let mut read = |x: ValueId| {
-            if active.values.contains(&x) && !given.contains(&x) {
-                moving.values.insert(x);
-            }
-        };
-        scan.body.iter().for_each(|stmt| stmt.visit_reads(&mut read));
-        scan.states.iter().for_each(|state| read(state.after));
+        let mut moving = Active { params: active.params.clone(), values: read_around(scan, active) };
         let axis = Axis { index: scan.index, steps: scan.steps.clone() };
         let (before, after) = if scan.down { (1, 0) } else { (0, 1) };
         let outer = moving.values.clone();
@@ -500,6 +564,21 @@ impl Adjoint {
         copies.insert(x, new);
         new
     }
+}
+
+/// The active values around a scan that its steps read.
+fn read_around(scan: &Scan, active: &Active) -> BTreeSet<ValueId> {
+    let mut given: BTreeSet<ValueId> = scan.states.iter().map(|state| state.before).collect();
+    all_given(&scan.body, &mut given);
+    let mut found = BTreeSet::new();
+    let mut read = |x: ValueId| {
+        if active.values.contains(&x) && !given.contains(&x) {
+            found.insert(x);
+        }
+    };
+    scan.body.iter().for_each(|stmt| stmt.visit_reads(&mut read));
+    scan.states.iter().for_each(|state| read(state.after));
+    found
 }
 
 /// All values that statements give, those inside of scans among them.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::data::{Leaf, Loops, Output, Program, Stmt, Value, ValueId, free_name, leaf_signature};
 use crate::base::{Arena, SizeId};
 use crate::error::{Error, Result};
-use crate::index::Size;
+use crate::index::{Pred, Size};
 use crate::tssa;
 use crate::ty::{Signature, Storage, TypeId, Types};
 
@@ -66,6 +66,12 @@ impl Builder {
     pub fn dims(&self, x: ValueId) -> Result<Vec<Size>> {
         let dims = self.frame.types.real_dims(self.get(x).ty);
         dims.ok_or_else(|| Error::bug("flow", "a value that is no tensor of reals"))
+    }
+
+    /// Has the flow assume something of its sizes.
+    pub(super) fn assume(&mut self, p: Pred) {
+        Arc::make_mut(&mut self.signature).assumptions.push(p.clone());
+        Arc::make_mut(&mut self.frame).assumptions.push(p);
     }
 
     /// A new loop index.

@@ -64,6 +64,9 @@ pub struct Scan {
     /// Where it may end before its last step; `steps` is then a size that is found out, unless another loop is around.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early: Option<Early>,
+    /// Whether its steps are [tiles](super::tile_time): what they owe to values around is added up step by step, so that nothing of them is kept.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tiles: bool,
     /// A step.
     pub body: Vec<Stmt>,
 }

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::build::Builder;
 use super::data::{Early, Leaf, Loops, Program, Scan, Stmt, ValueId};
 use super::join::join;
-use super::leaf::{Joined, sources};
+use super::leaf::{Joined, resized, sources};
 use super::lift;
 use crate::base::{Id, IndexId, ParamId, SizeId, VarId};
 use crate::error::{Error, Result};
@@ -103,8 +103,8 @@ fn ending(flow: &mut Builder, scan: &Scan, loops: &Loops) -> Result<Option<Scan>
         flow.retype(state.path, ty);
     }
     let early = Some(Early { changes, most: scan.steps.clone() });
-    let Scan { index, down, states, .. } = scan.clone();
-    Ok(Some(Scan { index, steps, down, states, early, body }))
+    let Scan { index, down, states, tiles, .. } = scan.clone();
+    Ok(Some(Scan { index, steps, down, states, early, tiles, body }))
 }
 
 /// Which elements of the states change in a step: axes and a guard over the first indices. Nothing where that is not known, or depends on the step.
@@ -251,21 +251,7 @@ pub fn to_the_end(program: &Program) -> Result<Program> {
         let ty = types.get(value.ty.index()).copied();
         flow.retype(x, ty.ok_or_else(|| Error::bug(PASS, "an unknown type"))?);
     }
-    let map = |stmt: &tssa::Stmt| -> Result<tssa::Stmt> {
-        let all = |sizes: &[Size]| sizes.iter().map(at_most).collect::<Checked<Vec<_>>>();
-        let guard = |p: &Pred| p.map_affine(&mut |a| at_most(a));
-        let rhs = match stmt.rhs.clone() {
-            Rhs::Number(Number::Index(a)) => Rhs::Number(Number::Index(at_most(&a)?)),
-            Rhs::Add([(p, x), (q, y)]) => Rhs::Add([(guard(&p)?, x), (guard(&q)?, y)]),
-            Rhs::Map { guard: p, function, args } => Rhs::Map { guard: guard(&p)?, function, args },
-            Rhs::Contract { sums, guard: p, operands } => {
-                Rhs::Contract { sums: all(&sums)?, guard: guard(&p)?, operands }
-            }
-            other @ (Rhs::Input { .. } | Rhs::Number(Number::Literal(_))) => other,
-        };
-        Ok(tssa::Stmt { dims: all(&stmt.dims)?, rhs })
-    };
-    let body = whole(&flow, &program.body, &mut Loops::new(), &at_most, &map)?;
+    let body = whole(&flow, &program.body, &mut Loops::new(), &at_most)?;
     join(&flow.finish(body, program.outputs.clone()))
 }
 
@@ -288,7 +274,6 @@ fn whole(
     body: &[Stmt],
     loops: &mut Loops,
     at_most: &dyn Fn(&Affine) -> Checked<Affine>,
-    map: &dyn Fn(&tssa::Stmt) -> Result<tssa::Stmt>,
 ) -> Result<Vec<Stmt>> {
     let mut out = Vec::with_capacity(body.len());
     for stmt in body {
@@ -297,7 +282,7 @@ fn whole(
                 let mut joined = Joined::new(flow);
                 let sources = sources(leaf);
                 let vars = joined.statements_of(leaf, &mut |joined, _, stmt| {
-                    let stmt = map(stmt)?;
+                    let stmt = resized(stmt, at_most)?;
                     match stmt.rhs {
                         Rhs::Input { .. } => joined.input(&stmt, leaf.outer_params(), &sources),
                         _ => joined.builder.push(&stmt),
@@ -310,7 +295,7 @@ fn whole(
             Stmt::Scan(scan) => {
                 let steps = at_most(&scan.steps)?;
                 loops.push((scan.index, steps.clone()));
-                let body = whole(flow, &scan.body, loops, at_most, map)?;
+                let body = whole(flow, &scan.body, loops, at_most)?;
                 loops.pop();
                 Stmt::Scan(Scan { steps, early: None, body, ..scan.clone() })
             }

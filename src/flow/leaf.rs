@@ -10,7 +10,7 @@ use super::build::Builder;
 use super::data::{Leaf, Loops, ValueId};
 use crate::base::{Id, IndexId, ParamId, SizeId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, Size};
+use crate::index::{Affine, Checked, Pred, Size};
 use crate::scalar::Number;
 use crate::tssa::{self, Operand, Output, Program, Rhs, Stmt};
 use crate::ty::{Side, Storage, Types};
@@ -214,6 +214,20 @@ fn without_unread(leaf: Leaf, flow: &Builder, loops: &Loops) -> Result<Leaf> {
 /// A leaf with its program replaced by another one over the same parameters.
 pub(super) fn with_program(leaf: &Leaf, program: Program, flow: &Builder, loops: &Loops) -> Result<Leaf> {
     without_unread(Leaf { program, takes: leaf.takes.clone(), gives: leaf.gives.clone() }, flow, loops)
+}
+
+/// A statement with other lengths, guards and numbers, as sizes are replaced in index expressions.
+pub(super) fn resized(stmt: &Stmt, of: &dyn Fn(&Affine) -> Checked<Affine>) -> Result<Stmt> {
+    let all = |sizes: &[Size]| sizes.iter().map(of).collect::<Checked<Vec<_>>>();
+    let guard = |p: &Pred| p.map_affine(&mut |a| of(a));
+    let rhs = match stmt.rhs.clone() {
+        Rhs::Number(Number::Index(a)) => Rhs::Number(Number::Index(of(&a)?)),
+        Rhs::Add([(p, x), (q, y)]) => Rhs::Add([(guard(&p)?, x), (guard(&q)?, y)]),
+        Rhs::Map { guard: p, function, args } => Rhs::Map { guard: guard(&p)?, function, args },
+        Rhs::Contract { sums, guard: p, operands } => Rhs::Contract { sums: all(&sums)?, guard: guard(&p)?, operands },
+        other @ (Rhs::Input { .. } | Rhs::Number(Number::Literal(_))) => other,
+    };
+    Ok(Stmt { dims: all(&stmt.dims)?, rhs })
 }
 
 /// Small leaves.

@@ -374,8 +374,8 @@ fn lift_scan(
             Lifted { varies: true, .. } => return Err(Error::bug(PASS, "the number of steps varies")),
         },
     };
-    let Scan { index, steps, down, .. } = scan;
-    out.push(Stmt::Scan(Scan { index: *index, steps: steps.clone(), down: *down, states, early, body }));
+    let Scan { index, steps, down, tiles, .. } = scan.clone();
+    out.push(Stmt::Scan(Scan { index, steps, down, states, early, tiles, body }));
     for (old, new) in paths {
         if !varies(old.before) {
             known.insert(old.path, Lifted { value: new, varies: false });

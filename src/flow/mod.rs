@@ -33,6 +33,7 @@
 //! | `last` | results that the last leaf gives |
 //! | `extend` | flows that take more from outside |
 //! | `early` | loops that end early |
+//! | `tiles` | long loops as loops over tiles, whose derivatives keep few states |
 //! | `split` | flows for kernels: nothing is computed again, or stored, for nobody |
 //! | `present` | flows to terms, for reading |
 //! | `json` | flows as JSON |
@@ -57,6 +58,7 @@ mod present;
 mod print;
 mod split;
 mod tally;
+mod tiles;
 mod transpose;
 mod verify;
 
@@ -73,4 +75,5 @@ pub use outline::{MAX_DEPTH, Normalise, outline};
 pub use present::present;
 pub use split::{split, take_in};
 pub use tally::tally;
+pub use tiles::{Kept, Tiled, Tiling, Why, tile_time};
 pub use transpose::transpose;

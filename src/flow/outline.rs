@@ -177,7 +177,15 @@ impl Outline<'_, '_> {
             let form = Form::Path { dims: below.gens.iter().map(|(_, n)| n.clone()).collect(), states };
             meanings.insert(var, Meaning { ty, values: of_scan.iter().map(|state| state.path).collect(), form });
             let (steps, states) = (steps.clone(), of_scan);
-            stmts.push(Stmt::Scan(Scan { index: counter, steps, down: *down, states, early: None, body }));
+            stmts.push(Stmt::Scan(Scan {
+                index: counter,
+                steps,
+                down: *down,
+                states,
+                early: None,
+                tiles: false,
+                body,
+            }));
         }
         let last = (name.to_owned(), Root::of_term(root));
         let found = self.leaf(&place, &mut pending, &|_| false, last, &mut meanings, &mut stmts)?;

@@ -47,7 +47,7 @@ impl Program {
                 }
                 Ok(())
             }
-            Stmt::Scan(Scan { index, steps, down, states, early, body }) => {
+            Stmt::Scan(Scan { index, steps, down, states, early, tiles, body }) => {
                 let sizes = &self.frame.sizes;
                 let index = sizes.get(*index).map_or("", String::as_str);
                 let mut text = String::new();
@@ -59,7 +59,8 @@ impl Program {
                 let init = self.names(states.iter().map(|s| s.init));
                 let path = self.names(states.iter().map(|s| s.path));
                 let down = if *down { " down" } else { "" };
-                write!(f, "{:indent$}scan {index} < {text}{down}, ({before}) = ({init}) -> ({path})", "")?;
+                let word = if *tiles { "tiles" } else { "scan" };
+                write!(f, "{:indent$}{word} {index} < {text}{down}, ({before}) = ({init}) -> ({path})", "")?;
                 match early {
                     Some(early) => writeln!(f, " while {} != 0", self.names([early.changes]))?,
                     None => writeln!(f)?,

@@ -49,7 +49,15 @@ use crate::index::{Size, Var};
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
 pub fn take_in(program: &Program) -> Result<Program> {
-    each_block(program, &|_| None, &[log::block])
+    each_block(program, &Lengths { sizes: &|_| None, adds_up: false }, &[log::block])
+}
+
+/// The flow with sums over time taken into its loops, whatever is less work: where nobody else reads a path, it need not be kept.
+///
+/// # Errors
+/// As [`take_in`].
+pub(super) fn add_up(program: &Program) -> Result<Program> {
+    each_block(program, &Lengths { sizes: &|_| None, adds_up: true }, &[log::block])
 }
 
 /// The flow in which no step computes what an earlier loop has computed, or what is the same without its states. Some sizes have values.
@@ -57,18 +65,17 @@ pub fn take_in(program: &Program) -> Result<Program> {
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
 pub fn split(program: &Program, sizes: &dyn Fn(SizeId) -> Option<i64>) -> Result<Program> {
-    each_block(program, sizes, &[residual::block, hoist::block])
+    each_block(program, &Lengths { sizes, adds_up: false }, &[residual::block, hoist::block])
 }
 
 type Pass = fn(&mut Builder, Vec<Stmt>, &Loops, &Lengths<'_>) -> Result<Vec<Stmt>>;
 
-fn each_block(program: &Program, sizes: &dyn Fn(SizeId) -> Option<i64>, passes: &[Pass]) -> Result<Program> {
+fn each_block(program: &Program, lengths: &Lengths<'_>, passes: &[Pass]) -> Result<Program> {
     if !program.body.iter().any(|stmt| matches!(stmt, Stmt::Scan(_))) {
         return Ok(program.clone());
     }
     let mut flow = Builder::resume(program);
-    let lengths = Lengths { sizes };
-    let body = block(&mut flow, &program.body, &Loops::new(), &lengths, passes)?;
+    let body = block(&mut flow, &program.body, &Loops::new(), lengths, passes)?;
     join(&flow.finish(body, program.outputs.clone()))
 }
 
@@ -94,9 +101,11 @@ fn block(
     passes.iter().try_fold(out, |body, pass| pass(flow, body, loops, lengths))
 }
 
-/// How long axes are, as far as it is known.
+/// How long axes are, as far as it is known, and what counts.
 pub(super) struct Lengths<'a> {
     sizes: &'a dyn Fn(SizeId) -> Option<i64>,
+    /// Whether memory alone counts: no sum over time is a product of what is stored for all steps.
+    adds_up: bool,
 }
 
 impl Lengths<'_> {

@@ -31,6 +31,7 @@ mod call;
 mod code;
 mod effort;
 mod features;
+mod footprint;
 mod held;
 mod input;
 mod interpret;
@@ -71,6 +72,7 @@ pub use arguments::{Arguments, Destinations};
 pub use assemble::Assembly;
 pub(crate) use assemble::ForSizes;
 pub use effort::ITERATIONS;
+pub(crate) use footprint::Footprint;
 pub use input::{Copied, Input};
 pub use leaf::{Leaf, Output};
 pub use matrix::{Matrix, MatrixKernel};
@@ -88,6 +90,10 @@ pub struct Kernel {
     native: Swap,
     /// What there is to say of the native code that computed what is held.
     set_up_notes: Vec<Note>,
+    /// What it keeps.
+    footprint: Footprint,
+    /// What there is to say of a budget of memory.
+    memory_notes: Vec<String>,
     inputs: Vec<(String, Leaf)>,
     /// How the numbers of each leaf of a parameter are stored.
     precisions: Vec<Precision>,
@@ -224,6 +230,7 @@ impl Kernel {
         effort::check(&program, bindings, &arrays, limit)?;
         layout::check(&program, bindings)?;
         let shapes = layout::shapes(&program, bindings)?;
+        let footprint = Footprint::new(&program, &shapes);
         let codes = code::compile_all(&program, &shapes, bindings)?;
         let (inputs, precisions) = input_leaves(&program.signature, bindings, |name| !held.is_constant(name));
         let params = held.locations(&program.signature, bindings);
@@ -260,6 +267,8 @@ impl Kernel {
             workspaces,
             native,
             set_up_notes: Vec::new(),
+            footprint,
+            memory_notes: Vec::new(),
             inputs,
             precisions,
             held,
@@ -293,6 +302,26 @@ impl Kernel {
         let more = self.native.notes().iter().filter(|note| !self.set_up_notes.contains(note));
         notes.extend(more.cloned());
         notes
+    }
+
+    /// How many bytes it keeps beside inputs and results: the intermediate tensors of a call, and what was computed once from constants. Calls at the
+    /// same time have intermediate tensors of their own.
+    pub fn memory(&self) -> u64 {
+        self.footprint.bytes
+    }
+
+    /// What there is to say of [`KernelBuilder::memory`](crate::KernelBuilder::memory): what it keeps, which loops run in tiles, and which keep all of
+    /// their states, and why. Nothing where no budget was given.
+    pub fn memory_notes(&self) -> &[String] {
+        &self.memory_notes
+    }
+
+    pub(crate) fn with_memory_notes(self, memory_notes: Vec<String>) -> Kernel {
+        Kernel { memory_notes, ..self }
+    }
+
+    pub(crate) fn footprint(&self) -> &Footprint {
+        &self.footprint
     }
 
     /// The leaves of the parameters in order, with the names of the parameters; constants are not among them.

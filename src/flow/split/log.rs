@@ -453,7 +453,7 @@ impl Forms<'_> {
         let mut relations = false;
         guard.visit_relations(&mut |_| relations = true);
         let stored = || forms.iter().copied().filter(|x| !self.is_there(*x)).collect();
-        (relations || 2.0 * step <= lengths.points(dims)).then(stored)
+        (!lengths.adds_up && (relations || 2.0 * step <= lengths.points(dims))).then(stored)
     }
 
     /// Whether a form is a part of something that is stored in any case.
