@@ -62,6 +62,11 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 
 fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
     let Some(product) = product(nest, &Plan::default()) else { return Ok(()) };
+    let limits = limits(&product)?;
+    // No sizes make it worth it, so there need be no room.
+    if limits.iter().any(|a| a.as_constant().is_some_and(|a| a < 0)) {
+        return Ok(());
+    }
     let title = name_of(buffers, product.operand.buffer);
     let dims = [i64::from(PANEL_PARTS), PANEL_MOST_ROWS, PANEL_COLUMNS].map(Affine::constant).to_vec();
     let panel = buffers.push(Buffer::workspace(format!("{title}_panel"), None, dims));
@@ -111,12 +116,6 @@ fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
         parallel: true,
         body: vec![Stmt::one_by_one(number, blocks, body)],
     };
-    let limits = [
-        product.last_column.add_constant(1 - PANEL_LEAST_COLUMNS)?,
-        product.last_row.add_constant(1 - PANEL_LEAST_RESULTS)?,
-        product.last_summed.add_constant(1 - PANEL_LEAST_ROWS)?,
-        product.last_summed.scale(-1)?.add_constant(PANEL_MOST_ROWS - 1)?,
-    ];
     let long =
         [product.last_row.add_constant(1 - PANEL_LEAST_RESULTS)?, product.last_summed.add_constant(-PANEL_MOST_ROWS)?];
     let in_blocks = blocks::in_blocks(product.rows, product.column, product.last_summed, &mut names)?;
@@ -136,6 +135,16 @@ fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
     nest.body = all;
     nest.buffers.push(panel);
     Ok(())
+}
+
+/// What is at least 0 where a product is computed in panels.
+fn limits(product: &Product<'_>) -> Checked<[Affine; 4]> {
+    Ok([
+        product.last_column.add_constant(1 - PANEL_LEAST_COLUMNS)?,
+        product.last_row.add_constant(1 - PANEL_LEAST_RESULTS)?,
+        product.last_summed.add_constant(1 - PANEL_LEAST_ROWS)?,
+        product.last_summed.scale(-1)?.add_constant(PANEL_MOST_ROWS - 1)?,
+    ])
 }
 
 /// All of these are at least 0.
