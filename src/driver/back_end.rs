@@ -54,7 +54,7 @@ fn split(
     stages: &mut Stages<'_>,
 ) -> Result<flow::Program> {
     let flow = stages.run("take-in", || work::pass(flow.stmts(), || flow::take_in(flow)))?;
-    stages.run("split", || work::pass(flow.stmts(), || flow::split(&flow, sizes)))
+    stages.run("split", || work::pass(flow.stmts(), || flow::part_inits(&flow::split(&flow, sizes)?)))
 }
 
 /// The loop nests of a flow.

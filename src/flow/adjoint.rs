@@ -18,10 +18,10 @@
 //! statement of it like others.
 //!
 //! *Where steps are [tiles](super::tile_time)* the lifted step would have all that the tiles are there not to keep. What each owes to `w`, a sum over the
-//! steps of the tile, is added up in a state of the scan backwards:
+//! steps of the tile, is added to what is owed to `w` already, `r`:
 //!
 //! ```text
-//! (Q, <w>) = scan t < T down, (d, r) = (L + G[T], 0). (G[t] + D_s^T F(P[t], w; d), r + D_w^T F(P[t], w; d))
+//! (Q, <w>) = scan t < T down, (d, r) = (L + G[T], r). (G[t] + D_s^T F(P[t], w; d), r + D_w^T F(P[t], w; d))
 //! ```
 //!
 //! **What is owed** to a value by several statements is added up where the value was made; zeros are made for nothing but results.
@@ -39,7 +39,7 @@ use super::lift::{self, Axis, Lifted};
 use crate::base::{ParamId, VarId};
 use crate::diff::{self, Options, Seed};
 use crate::error::Result;
-use crate::index::Affine;
+use crate::index::{Affine, Size};
 use crate::ty::{Storage, Types};
 
 /// The adjoint derivative by some parameters, and the parameters of its seeds; of a gradient there are none.
@@ -138,20 +138,28 @@ impl Owed {
         self.values.entry(x).or_default().push(dx);
     }
 
-    fn join(&mut self, other: Owed) {
-        for (x, terms) in other.values {
-            self.values.entry(x).or_default().extend(terms);
+    fn owe(&mut self, part: Part, dx: ValueId) {
+        match part {
+            Part::Value(x) => self.value(x, dx),
+            Part::Param(x, at) => self.params.entry((x, at)).or_default().push(dx),
         }
-        for (part, terms) in other.params {
-            self.params.entry(part).or_default().extend(terms);
-        }
+    }
+
+    /// What is owed to a part, and no more behind this.
+    fn of(&mut self, part: Part) -> Vec<ValueId> {
+        let terms = match part {
+            Part::Value(x) => self.values.remove(&x),
+            Part::Param(x, at) => self.params.remove(&(x, at)),
+        };
+        terms.unwrap_or_default()
     }
 }
 
-/// A scan backwards: for each state the one that is owed to it, if it is active; and what all steps owe to what they share.
-struct Backward {
-    states: Vec<Option<State>>,
-    shares: Owed,
+/// What something is owed to: a value, or a leaf of a parameter.
+#[derive(Clone, Copy)]
+enum Part {
+    Value(ValueId),
+    Param(ParamId, usize),
 }
 
 /// What is owed to the states of a scan by those behind it: to the path, and to the last one.
@@ -208,7 +216,7 @@ impl Adjoint {
     fn zeros(
         &mut self,
         name: &str,
-        dims: &[crate::index::Size],
+        dims: &[Size],
         storage: Storage,
         loops: &Loops,
         out: &mut Vec<Stmt>,
@@ -325,8 +333,7 @@ impl Adjoint {
             return Ok(());
         }
         let shared = if scan.tiles { self.shared(scan, active) } else { Active::default() };
-        let Backward { states: paths, shares } = self.backwards(scan, &to, active, &shared, loops, out)?;
-        owed.join(shares);
+        let paths = self.backwards(scan, &to, owed, (active, &shared), loops, out)?;
         for (state, path) in scan.states.iter().zip(&paths) {
             let Some(path) = path.filter(|_| active.values.contains(&state.init)) else { continue };
             owed.value(state.init, path.last);
@@ -345,16 +352,16 @@ impl Adjoint {
         }
     }
 
-    /// The scan backwards, with what its steps owe to what is shared.
+    /// The scan backwards: for each active state the state that is owed to it. What its steps owe to what is shared is added to what is owed.
     fn backwards(
         &mut self,
         scan: &Scan,
         to: &[To],
-        active: &Active,
-        shared: &Active,
+        outer: &mut Owed,
+        (active, shared): (&Active, &Active),
         loops: &Loops,
         out: &mut Vec<Stmt>,
-    ) -> Result<Backward> {
+    ) -> Result<Vec<Option<State>>> {
         let mut inside = loops.clone();
         inside.push((scan.index, scan.steps.clone()));
         let at = Affine::size(scan.index);
@@ -400,14 +407,12 @@ impl Adjoint {
             }
             let init = self.total_or_zeros(&name, &terms, state.before, loops, out)?;
             let before = self.flow.value(&name, value.ty, Storage::Dense);
-            let path = self.flow.get(state.path).ty;
-            let path = self.flow.value(&name, path, Storage::Dense);
-            let last = self.flow.value(&name, value.ty, Storage::Dense);
             owed.value(copy(state.after), before);
-            states.push(State { init, before, after: before, path, last });
+            states.push(self.state_from(&name, init, before, &scan.steps)?);
         }
         let states_before: Vec<ValueId> = scan.states.iter().map(|state| copy(state.before)).collect();
         body.extend(step.iter().cloned());
+        let sums = self.sums_so_far(shared, &mut owed)?;
         self.reverse(&step, &mut owed, &moving, &known, &inside, &mut body)?;
         let mut made = states.iter_mut();
         for ((state, to), before) in scan.states.iter().zip(to).zip(states_before) {
@@ -421,46 +426,53 @@ impl Adjoint {
             backward.after = self.total_or_zeros(&name, &terms, before, &inside, &mut body)?;
         }
         let mut made = states.iter().copied();
-        let backward = scan.states.iter().map(|state| if is_active(state) { made.next() } else { None }).collect();
-        let shares = self.shares(scan, shared, owed, (&mut states, &mut body), loops, out)?;
+        let backward: Vec<Option<State>> =
+            scan.states.iter().map(|state| if is_active(state) { made.next() } else { None }).collect();
+        for (part, before) in sums {
+            let terms = owed.of(part);
+            let name = self.flow.get(before).name.clone();
+            // Nothing was added.
+            if terms == [before] {
+                continue;
+            }
+            let after = self.total(&name, &terms, &inside, &mut body)?;
+            let init = self.total_or_zeros(&name, &outer.of(part), before, loops, out)?;
+            let state = self.state_from(&name, init, before, &scan.steps)?;
+            outer.owe(part, state.last);
+            states.push(State { after, ..state });
+        }
         let (index, steps) = (scan.index, scan.steps.clone());
         out.push(Stmt::Scan(Scan { index, steps, down: !scan.down, states, early: None, tiles: scan.tiles, body }));
-        Ok(Backward { states: backward, shares })
+        Ok(backward)
     }
 
-    /// What a step owes to what is shared, added up in states that the scan backwards gets.
-    fn shares(
-        &mut self,
-        scan: &Scan,
-        shared: &Active,
-        owed: Owed,
-        (states, body): (&mut Vec<State>, &mut Vec<Stmt>),
-        loops: &Loops,
-        out: &mut Vec<Stmt>,
-    ) -> Result<Owed> {
-        let mut inside = loops.clone();
-        inside.push((scan.index, scan.steps.clone()));
-        let mut all = Owed::default();
-        let mut share = |adjoint: &mut Adjoint, terms: &[ValueId]| -> Result<Option<ValueId>> {
-            let Some(first) = terms.first() else { return Ok(None) };
-            let (name, dims) = (adjoint.flow.get(*first).name.clone(), adjoint.flow.dims(*first)?);
-            let init = adjoint.zeros(&name, &dims, Storage::Dense, loops, out)?;
-            let ty = adjoint.flow.get(init).ty;
-            let path = adjoint.flow.tensor(scan.steps.add_constant(1)?, ty);
-            let [before, last] = [(); 2].map(|()| adjoint.flow.value(&name, ty, Storage::Dense));
-            let path = adjoint.flow.value(&name, path, Storage::Dense);
-            let terms: Vec<ValueId> = std::iter::once(before).chain(terms.iter().copied()).collect();
-            let after = adjoint.total(&name, &terms, &inside, body)?;
-            states.push(State { init, before, after, path, last });
-            Ok(Some(last))
-        };
-        for (x, terms) in owed.values.into_iter().filter(|(x, _)| shared.values.contains(x)) {
-            share(self, &terms)?.into_iter().for_each(|sum| all.value(x, sum));
+    /// The values that a step adds to what is owed to what is shared: what is owed before it.
+    fn sums_so_far(&mut self, shared: &Active, owed: &mut Owed) -> Result<Vec<(Part, ValueId)>> {
+        let mut sums = Vec::new();
+        for x in &shared.values {
+            let value = self.flow.get(*x).clone();
+            let before = self.flow.value(format!("d{}", value.name), value.ty, Storage::Dense);
+            sums.push((Part::Value(*x), before));
         }
-        for (part, terms) in owed.params {
-            all.params.entry(part).or_default().extend(share(self, &terms)?);
+        for x in &shared.params {
+            let param = self.flow.signature().params[*x].clone();
+            for (at, leaf) in self.flow.frame().types.leaves(param.ty)?.into_iter().enumerate() {
+                let ty = self.flow.types().tensor_of(&leaf.dims, Types::REAL);
+                let before = self.flow.value(format!("d{}", param.name), ty, Storage::Dense);
+                sums.push((Part::Param(*x, at), before));
+            }
         }
-        Ok(all)
+        sums.iter().for_each(|(part, before)| owed.owe(*part, *before));
+        Ok(sums)
+    }
+
+    /// A state of a scan, which goes on as it is.
+    fn state_from(&mut self, name: &str, init: ValueId, before: ValueId, steps: &Size) -> Result<State> {
+        let ty = self.flow.get(before).ty;
+        let last = self.flow.value(name, ty, Storage::Dense);
+        let path = self.flow.tensor(steps.add_constant(1)?, ty);
+        let path = self.flow.value(name, path, Storage::Dense);
+        Ok(State { init, before, after: before, path, last })
     }
 
     /// What all steps owe to the values and parameters around the scan, where `paths` are what is owed to its states.

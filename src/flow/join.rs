@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::Builder;
 use super::data::{Leaf, Loops, Program, Scan, Stmt, ValueId};
-use super::leaf::{Joined, with_program};
+use super::leaf::{Joined, only, with_program};
 use crate::base::{Id, IndexId, VarId};
 use crate::error::Result;
 use crate::index::{Pred, Size};
@@ -164,20 +164,10 @@ fn live(flow: &Builder, body: &[Stmt], needed: &mut BTreeSet<ValueId>, loops: &L
     for stmt in body.iter().rev() {
         match stmt {
             Stmt::Leaf(leaf) => {
-                let kept: Vec<usize> = (0..leaf.gives.len()).filter(|at| needed.contains(&leaf.gives[*at])).collect();
-                if kept.is_empty() {
+                let leaf = only(leaf, &|x| needed.contains(&x), flow, loops)?;
+                if leaf.gives.is_empty() {
                     continue;
                 }
-                let leaf = match kept.len() == leaf.gives.len() {
-                    true => leaf.clone(),
-                    false => {
-                        let mut program = leaf.program.clone();
-                        program.outputs = kept.iter().map(|at| program.outputs[*at].clone()).collect();
-                        let gives = kept.iter().map(|at| leaf.gives[*at]).collect();
-                        let leaf = Leaf { program: program.clone(), takes: leaf.takes.clone(), gives };
-                        with_program(&leaf, program.prune()?, flow, loops)?
-                    }
-                };
                 needed.extend(leaf.takes.iter().copied());
                 out.push(Stmt::Leaf(leaf));
             }

@@ -211,6 +211,19 @@ fn without_unread(leaf: Leaf, flow: &Builder, loops: &Loops) -> Result<Leaf> {
     joined.finish(flow, loops, leaf.gives)
 }
 
+/// A leaf without some of the values that it gives.
+pub(super) fn only(leaf: &Leaf, kept: &dyn Fn(ValueId) -> bool, flow: &Builder, loops: &Loops) -> Result<Leaf> {
+    let kept: Vec<usize> = (0..leaf.gives.len()).filter(|at| leaf.gives.get(*at).is_some_and(|x| kept(*x))).collect();
+    if kept.len() == leaf.gives.len() {
+        return Ok(leaf.clone());
+    }
+    let mut program = leaf.program.clone();
+    program.outputs = kept.iter().filter_map(|at| leaf.program.outputs.get(*at).cloned()).collect();
+    let gives = kept.iter().filter_map(|at| leaf.gives.get(*at).copied()).collect();
+    let leaf = Leaf { program: program.clone(), takes: leaf.takes.clone(), gives };
+    with_program(&leaf, program.prune()?, flow, loops)
+}
+
 /// A leaf with its program replaced by another one over the same parameters.
 pub(super) fn with_program(leaf: &Leaf, program: Program, flow: &Builder, loops: &Loops) -> Result<Leaf> {
     without_unread(Leaf { program, takes: leaf.takes.clone(), gives: leaf.gives.clone() }, flow, loops)

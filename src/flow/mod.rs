@@ -35,6 +35,7 @@
 //! | `early` | loops that end early |
 //! | `tiles` | long loops as loops over tiles, whose derivatives keep few states |
 //! | `split` | flows for kernels: nothing is computed again, or stored, for nobody |
+//! | `inits` | first states of tiles where they can be stored at once |
 //! | `present` | flows to terms, for reading |
 //! | `json` | flows as JSON |
 //! | `tally` | all statements as a list, to count |
@@ -47,6 +48,7 @@ mod early;
 mod extend;
 mod forward;
 mod gauss_newton;
+mod inits;
 mod jacobian;
 mod join;
 mod json;
@@ -68,6 +70,7 @@ pub use data::{Early, Leaf, Loops, Output, Program, Scan, State, Stmt, Value, Va
 pub use early::{end_early, to_the_end};
 pub use forward::forward;
 pub use gauss_newton::{gauss_newton, gauss_newton_product};
+pub use inits::part_inits;
 pub use jacobian::jacobian;
 pub use join::{join, map_leaves};
 pub use last::given_last;

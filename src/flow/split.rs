@@ -37,6 +37,8 @@ mod log;
 mod residual;
 mod step;
 
+pub(super) use step::adds_up;
+
 use super::build::Builder;
 use super::data::{Loops, Program, Scan, Stmt};
 use super::join::join;

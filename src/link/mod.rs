@@ -23,8 +23,12 @@
 //! **Inside of a loop** nothing is parallel, and what is zero before a nest runs is made so by loops. But rows that no step mixes go through all steps
 //! in blocks, which are parallel.
 //!
+//! **Tiles** add to sums that are as long as time: a loop in a step goes on with the sum of the loop around where that is, and a tile [adds to its own
+//! part](changed) of it.
+//!
 //! No number is computed in another way than in the nests of the leaves.
 
+mod changed;
 mod in_place;
 mod places;
 mod rows;
@@ -42,6 +46,7 @@ use crate::loops::{
     StepLimit, Stmt, loads, stores,
 };
 use crate::schedule::Within;
+use crate::schedule::hold::compact;
 use crate::tssa;
 use crate::ty::{MOST_STEPS, Precision};
 
@@ -70,10 +75,14 @@ pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program, Within) 
         afters: BTreeMap::new(),
         lengths: BTreeMap::new(),
         limits: Vec::new(),
+        handed: BTreeMap::new(),
+        inits: None,
+        reads: BTreeMap::new(),
     };
     linker.plan()?;
-    for stmt in &flow.body {
+    for (at, stmt) in flow.body.iter().enumerate() {
         match stmt {
+            flow::Stmt::Leaf(leaf) if linker.gives_inits(leaf, flow.body.get(at + 1)) => linker.inits = Some(leaf),
             flow::Stmt::Leaf(leaf) => linker.leaf(leaf)?,
             flow::Stmt::Scan(scan) => {
                 let mut open = Open::default();
@@ -107,6 +116,12 @@ struct Linker<'a> {
     /// How many steps loops make that find it out: where that is, if it is stored, and what it is at most.
     lengths: BTreeMap<SizeId, (Option<BufferId>, Size)>,
     limits: Vec<StepLimit>,
+    /// Last states of loops inside of steps that are where the state of the loop around is.
+    handed: BTreeMap<ValueId, Home>,
+    /// What gives first states of the next loop, and nothing else.
+    inits: Option<&'a Leaf>,
+    /// How often values are read, or are results.
+    reads: BTreeMap<ValueId, usize>,
 }
 
 /// The nest of a scan on the way.
@@ -148,6 +163,9 @@ impl Linker<'_> {
             }
         }
         self.read.extend(self.results.keys());
+        let mut read = |x: ValueId| *self.reads.entry(x).or_default() += 1;
+        flow.outputs.iter().flat_map(|output| &output.values).for_each(|x| read(*x));
+        flow.body.iter().for_each(|stmt| stmt.visit_reads(&mut read));
         let mut stack: Vec<&flow::Stmt> = flow.body.iter().collect();
         while let Some(stmt) = stack.pop() {
             if let flow::Stmt::Leaf(leaf) = stmt {
@@ -166,6 +184,13 @@ impl Linker<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether all that a leaf gives are first states of the tiles that follow, and dense.
+    fn gives_inits(&self, leaf: &Leaf, next: Option<&flow::Stmt>) -> bool {
+        let Some(flow::Stmt::Scan(scan)) = next else { return false };
+        let is_init = |x: &ValueId| self.reads.get(x) == Some(&1) && scan.states.iter().any(|state| state.init == *x);
+        scan.tiles && scan.early.is_none() && leaf.gives.iter().all(is_init)
     }
 
     fn shape(&self, x: ValueId) -> Result<Shape> {
@@ -329,6 +354,7 @@ impl Linker<'_> {
     fn scan(&mut self, scan: &Scan, open: &mut Open) -> Result<Vec<Stmt>> {
         let Scan { index, steps, down, states, body, .. } = scan;
         let early = scan.ends(|x| self.read.contains(x));
+        let inits = self.inits.take();
         let (mut out, mut kept) = (Vec::new(), Vec::new());
         let last = open.names.affine(steps)?;
         let count = match early.filter(|early| early.most != *steps) {
@@ -340,6 +366,11 @@ impl Linker<'_> {
         for state in states {
             let is_before = |x: ValueId| states.iter().any(|other| other.before == x && x != state.before);
             let (home, path) = match self.read.contains(&state.path) || is_before(state.after) {
+                false if let Some(home) = self.handed.remove(&state.last) => {
+                    self.homes.insert(state.last, home.clone());
+                    kept.push((home, None));
+                    continue;
+                }
                 true => {
                     let path = self.store(state.path, Some(&mut *open))?;
                     self.homes.insert(state.last, path.at(end.clone()));
@@ -348,8 +379,14 @@ impl Linker<'_> {
                 // Nobody reads the path.
                 false => (self.store(state.last, Some(&mut *open))?, None),
             };
-            out.extend(self.copied(state.init, state.before, &home, open)?);
+            match inits.is_some_and(|leaf| leaf.gives.contains(&state.init)) {
+                true => drop(self.homes.insert(state.init, home.clone())),
+                false => out.extend(self.copied(state.init, state.before, &home, open)?),
+            }
             kept.push((home, path));
+        }
+        if let Some(leaf) = inits {
+            out.extend(self.leaf_inside(leaf, open)?);
         }
         let most = self.longest(&last, None)?;
         if !self.is_not_negative(&most, &open.around)? && !out.is_empty() {
@@ -368,6 +405,9 @@ impl Linker<'_> {
         for (state, (home, path)) in states.iter().zip(kept) {
             let Some(path) = path else {
                 self.homes.insert(state.before, home.clone());
+                if is_handed_on(state, body) && self.afters.get(&state.after) == Some(&1) {
+                    self.handed.insert(state.after, home.clone());
+                }
                 if state.after != state.before {
                     copies.push((state, home));
                 }
@@ -387,7 +427,16 @@ impl Linker<'_> {
                 flow::Stmt::Scan(scan) => self.scan(scan, open)?,
             });
         }
+        copies.retain(|(state, home)| self.homes.get(&state.after) != Some(home));
         copies = self.in_place(copies, body, &mut inner, open)?;
+        if scan.tiles {
+            for state in states {
+                let home = self.home(state.before)?;
+                if home.row.is_none() {
+                    changed::cut_loops(&mut inner, home.buffer)?;
+                }
+            }
+        }
         for (state, to) in copies {
             inner.extend(self.copied(state.after, state.before, &to, open)?);
         }
@@ -548,7 +597,7 @@ impl Linker<'_> {
             outputs.push((output.name.clone(), leaves));
         }
         let Linker { flow, buffers, arrays, nests, limits, .. } = self;
-        Ok(Program {
+        let mut program = Program {
             signature: flow.signature.clone(),
             arrays: arrays.into_items().collect(),
             buffers,
@@ -557,8 +606,24 @@ impl Linker<'_> {
             rounded: Vec::new(),
             limits,
             bins: Default::default(),
-        })
+        };
+        // States that go on where they are leave buffers that nobody mentions.
+        compact(&mut program);
+        Ok(program)
     }
+}
+
+/// Whether a step does nothing with a state but to hand it through a loop inside, whose last state is the one after the step.
+fn is_handed_on(state: &State, body: &[flow::Stmt]) -> bool {
+    let mut reads = 0;
+    body.iter().for_each(|stmt| stmt.visit_reads(&mut |x| reads += usize::from(x == state.before)));
+    let through = |stmt: &flow::Stmt| match stmt {
+        flow::Stmt::Scan(inner) => {
+            inner.early.is_none() && inner.states.iter().any(|own| own.init == state.before && own.last == state.after)
+        }
+        flow::Stmt::Leaf(_) => false,
+    };
+    reads == 1 && body.iter().any(through)
 }
 
 /// The register that statements store to a buffer of one number, once and no more, and nowhere else; the store goes.

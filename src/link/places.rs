@@ -20,7 +20,7 @@ pub(super) struct Shape {
 }
 
 /// Where a value is.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) struct Home {
     pub buffer: BufferId,
     /// The row of the buffer, where it is not all of it.

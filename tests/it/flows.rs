@@ -10,6 +10,7 @@ mod jacobians;
 pub mod programs;
 mod random;
 mod steps;
+mod tiles;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -72,7 +72,7 @@ pub(super) fn read_by<'s>(
 }
 
 /// Whether a statement adds up: equations do not give all of its sum indices.
-pub(super) fn adds_up(stmt: &tssa::Stmt) -> bool {
+pub(in super::super) fn adds_up(stmt: &tssa::Stmt) -> bool {
     let equations = stmt.rhs.guards().flat_map(|p| p.conjuncts()).filter(|p| matches!(p, Pred::Zero(_))).count();
     stmt.rhs.sums().len() > equations
 }

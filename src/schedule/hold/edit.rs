@@ -84,7 +84,7 @@ impl Edit {
 }
 
 /// Forgets the buffers and arrays that do not occur, and renumbers the others.
-pub(in crate::ir::schedule) fn compact(program: &mut Program) {
+pub(crate) fn compact(program: &mut Program) {
     let (mut buffers, mut arrays) = (BTreeSet::new(), BTreeSet::new());
     program.visit_mentions_mut(&mut |b| buffers.extend([*b]), &mut |s| arrays.extend([*s]));
     let (buffer, array) = (number(&buffers), number(&arrays));

@@ -41,7 +41,7 @@ use crate::stages::check;
 use crate::ty::Precision;
 use crate::ty::Signature;
 
-pub(super) use edit::compact;
+pub(crate) use edit::compact;
 
 use edit::Edit;
 use graph::{Graph, Register};

@@ -107,7 +107,12 @@ impl Report {
         judgement.map_err(|complaint| format!("{relation}: {complaint}"))
     }
 
-    fn print(&self) {
+    /// How often a relation was judged.
+    pub(super) fn count(&self, relation: &str) -> usize {
+        self.judged.get(relation).copied().unwrap_or(0)
+    }
+
+    pub(super) fn print(&self) {
         for (relation, count) in &self.judged {
             println!("  {relation}: {count} judged");
         }
@@ -161,13 +166,13 @@ pub(super) fn inputs(function: &Function, drawn: &Drawn, rng: &mut Rng, integer:
 }
 
 /// A derivative, and the parameters that it has more.
-struct Derivative {
-    function: Function,
-    flow: flow::Program,
-    added: Vec<ParamId>,
+pub(super) struct Derivative {
+    pub function: Function,
+    pub flow: flow::Program,
+    pub added: Vec<ParamId>,
 }
 
-fn derive(function: &Function, mode: Mode, simplified: bool) -> Result<Derivative, String> {
+pub(super) fn derive(function: &Function, mode: Mode, simplified: bool) -> Result<Derivative, String> {
     derive_with(function, mode, simplified, false)
 }
 
@@ -212,7 +217,7 @@ pub struct World<X> {
 
 impl<X: Judged> World<X> {
     /// By the term evaluator.
-    fn new(
+    pub(super) fn new(
         term: &term::Program,
         flow: &flow::Program,
         at: Environment<X>,
@@ -236,7 +241,7 @@ impl<X: Judged> World<X> {
         Ok(World { value: leaves(&[value]), tangents, at, direction, seeds, signature: flow.signature.clone() })
     }
 
-    fn value(&self, report: &mut Report, what: &'static str, function: &Function) -> Judgement {
+    pub(super) fn value(&self, report: &mut Report, what: &'static str, function: &Function) -> Judgement {
         let at = renamed(&self.at, &self.signature, function.signature())?;
         // Where no loop is left, a text is a program without them.
         let found = match function.flow() {
@@ -247,7 +252,7 @@ impl<X: Judged> World<X> {
         report.judge(what, X::same("value", &leaves(&found), &self.value))
     }
 
-    fn forward(&self, report: &mut Report, what: &'static str, forward: &Derivative) -> Judgement {
+    pub(super) fn forward(&self, report: &mut Report, what: &'static str, forward: &Derivative) -> Judgement {
         let tangents: Vec<_> = self.direction.iter().map(|(p, _)| *p).zip(forward.added.iter().copied()).collect();
         let outputs: Vec<usize> = (0..self.seeds.len()).collect();
         let forward = Forward { program: &forward.flow, tangents: &tangents, outputs: &outputs };
@@ -256,7 +261,7 @@ impl<X: Judged> World<X> {
     }
 
     /// The inner products of the tangents, by dual numbers, with the seeds, and of the directions with the adjoints; gives the adjoints.
-    fn adjoint(&self, report: &mut Report, what: &'static str, adjoint: &Derivative) -> Result<Vec<X>, String> {
+    pub(super) fn adjoint(&self, report: &mut Report, what: &'static str, adjoint: &Derivative) -> Result<Vec<X>, String> {
         let outputs: Vec<_> = self.direction.iter().map(|(p, _)| *p).zip(0..).collect();
         let adjoint = Adjoint { program: &adjoint.flow, seeds: &adjoint.added, outputs: &outputs };
         let found = check::adjoints(adjoint, &self.at, &self.seeds, Limits::default()).map_err(words)?;
@@ -372,7 +377,7 @@ fn derivatives<X: Judged>(report: &mut Report, all: &[Derivative; 4], world: &Wo
 }
 
 /// What becomes of a flow on its way to kernels: with sums taken into loops, and then with steps split, for unknown and for small sizes.
-fn of_kernels(flow: &flow::Program) -> Result<[flow::Program; 3], String> {
+pub(super) fn of_kernels(flow: &flow::Program) -> Result<[flow::Program; 3], String> {
     let taken = flow::take_in(flow).map_err(words)?;
     verify("take-in", &taken).map_err(words)?;
     let split = |length: Option<i64>| {
