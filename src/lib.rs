@@ -107,7 +107,7 @@
 //! | [`ir::diff`] | derivatives, and the derivation of an adjoint as a list of rules |
 //! | [`mod@ir::simplify`] | equality saturation over Tensor-SSA by rules that are data; why a result is the same function |
 //! | [`ir::present`] | Tensor-SSA to [`ir::term`], for reading |
-//! | [`ir::flow`] | programs with loops: terms to flows and back, their derivatives, leaves made one |
+//! | [`ir::flow`] | programs with loops: terms to flows and back, their derivatives, leaves made one, long loops in tiles |
 //! | [`ir::certificate`] | what a program costs, as formulas in its sizes, and what its derivatives cost at most |
 //! | [`tensor`] | values at run time: dense, CSR, CSC, COO, relations; binding sizes to shapes; files |
 //! | [`ir::loops`] | loop nests, what they mean, and their verifier |
@@ -176,6 +176,7 @@
 //! | `E`, right-hand side of Tensor-SSA | right-hand side | [`ir::tssa::Rhs`] |
 //! | `⊞g Σs [p] · X0[i0] · X1[i1]` | contraction | [`ir::tssa::Rhs::Contract`] |
 //! | | leaf: what stands between loops; path: all states of a loop, `scan` | [`ir::flow::Leaf`], [`ir::flow::State`] |
+//! | | tile: steps of a loop that are together, between two checkpoints | [`ir::flow::tile_time`] |
 //! | | closure: a function with the bindings in scope where it stands; none is left behind `surface` | [`mod@ir::surface`] |
 //! | `D[e]`, total derivative | forward derivative; of a variable, its tangent | [`ir::diff::forward`] |
 //! | `D^T[e]`, adjoint derivative | adjoint | [`ir::diff::adjoint()`] |

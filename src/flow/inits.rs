@@ -46,12 +46,7 @@ pub fn part_inits(program: &Program) -> Result<Program> {
 }
 
 /// Takes first states of a loop that nobody else reads out of the leaves before it.
-fn part(
-    flow: &Builder,
-    before: &mut [Stmt],
-    scan: &Scan,
-    reads: &BTreeMap<ValueId, usize>,
-) -> Result<Vec<Leaf>> {
+fn part(flow: &Builder, before: &mut [Stmt], scan: &Scan, reads: &BTreeMap<ValueId, usize>) -> Result<Vec<Leaf>> {
     let mut parts = Vec::new();
     for stmt in before {
         let Stmt::Leaf(leaf) = stmt else { continue };

@@ -42,7 +42,8 @@ fn cut(nest: &mut Stmt, buffer: BufferId) -> Checked<()> {
         let Some(at) = loops.iter().rposition(|i| a.coefficient(&Var::Index(*i)) != 0) else { continue };
         let mut inside = false;
         a.visit(&mut |v| {
-            inside |= matches!(v, Var::Index(i) if !loops.contains(i) && defined_in(body, *i)) || matches!(v, Var::Apply(_));
+            inside |=
+                matches!(v, Var::Index(i) if !loops.contains(i) && defined_in(body, *i)) || matches!(v, Var::Apply(_));
         });
         if !inside {
             bounds.push((at, a, is_zero));
@@ -72,7 +73,9 @@ fn defined_in(body: &[Stmt], i: IndexId) -> bool {
 /// The register that statements add to a place of a buffer, if they do nothing else.
 fn added_to(body: &[Stmt], buffer: BufferId) -> Option<RealId> {
     let [.., Stmt::Store(to, sum)] = body else { return None };
-    let from = |r: RealId| body.iter().any(|stmt| matches!(stmt, Stmt::Define(x, Real::Load(place)) if *x == r && place == to));
+    let from = |r: RealId| {
+        body.iter().any(|stmt| matches!(stmt, Stmt::Define(x, Real::Load(place)) if *x == r && place == to))
+    };
     let is_here = |places: Vec<&Place>| places.iter().filter(|place| place.buffer == buffer).count();
     let mut quiet = stores(body).len() == 1 && is_here(loads(body)) == 1 && to.buffer == buffer;
     for stmt in body {

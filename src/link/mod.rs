@@ -392,9 +392,14 @@ impl Linker<'_> {
         if !self.is_not_negative(&most, &open.around)? && !out.is_empty() {
             out = vec![Stmt::If { cond: Cond::NonNegative(most.clone()), body: out }];
         }
-        open.decisions.push(Decision::Steps {
-            path: self.flow.values[states.first().map_or(ValueId(0), |s| s.path)].name.clone(),
-        });
+        let name = |path: ValueId| self.flow.values[path].name.clone();
+        open.decisions.push(Decision::Steps { path: name(states.first().map_or(ValueId(0), |s| s.path)) });
+        if let (true, Some(steps)) = (scan.tiles, steps.as_constant()) {
+            let read = states.iter().filter(|state| self.read.contains(&state.path));
+            let kept =
+                read.map(|state| Decision::Checkpoints { path: name(state.path), states: steps.saturating_add(1) });
+            open.decisions.extend(kept);
+        }
         let step = open.names.fresh_index();
         let here = if *down { last.sub(&step.into())?.add_constant(-1)? } else { step.into() };
         let next = here.add_constant(1)?;

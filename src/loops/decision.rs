@@ -232,6 +232,7 @@ decisions! {
     }
     "link" {
         Steps { path: String } "the steps of {path} come one after the other, in one nest"
+        Checkpoints { path: String, states: i64 } "of {path}, {states} states are kept, and the steps between two of them run once more"
         RowsOfSteps { rows: i64 } "{rows} rows at a time go through all steps, which mix none"
         CopiedResult {} "a result that is stored elsewhere is copied"
     }

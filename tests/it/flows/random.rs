@@ -261,7 +261,12 @@ impl<X: Judged> World<X> {
     }
 
     /// The inner products of the tangents, by dual numbers, with the seeds, and of the directions with the adjoints; gives the adjoints.
-    pub(super) fn adjoint(&self, report: &mut Report, what: &'static str, adjoint: &Derivative) -> Result<Vec<X>, String> {
+    pub(super) fn adjoint(
+        &self,
+        report: &mut Report,
+        what: &'static str,
+        adjoint: &Derivative,
+    ) -> Result<Vec<X>, String> {
         let outputs: Vec<_> = self.direction.iter().map(|(p, _)| *p).zip(0..).collect();
         let adjoint = Adjoint { program: &adjoint.flow, seeds: &adjoint.added, outputs: &outputs };
         let found = check::adjoints(adjoint, &self.at, &self.seeds, Limits::default()).map_err(words)?;

@@ -123,12 +123,7 @@ fn gradients_of_all_programs() {
 }
 
 /// One random program in tiles, over numbers of a kind.
-fn judge<X: Judged>(
-    report: &mut Report,
-    function: &Function,
-    given: &Inputs,
-    world: &World<X>,
-) -> random::Judgement {
+fn judge<X: Judged>(report: &mut Report, function: &Function, given: &Inputs, world: &World<X>) -> random::Judgement {
     let mut whole = Vec::new();
     for mode in [Mode::Forward, Mode::Adjoint] {
         whole.push(random::derive(function, mode, false)?);
@@ -148,7 +143,8 @@ fn judge<X: Judged>(
             let found = world.adjoint(report, "tiled adjoint identity", &adjoint)?;
             report.judge("tiled adjoint = adjoint", X::same("adjoint", &found, &expected))?;
             for flow in random::of_kernels(&adjoint.flow)? {
-                let other = random::Derivative { function: adjoint.function.clone(), flow, added: adjoint.added.clone() };
+                let other =
+                    random::Derivative { function: adjoint.function.clone(), flow, added: adjoint.added.clone() };
                 let found = world.adjoint(report, "tiled adjoint identity, for kernels", &other)?;
                 report.judge("tiled adjoint for kernels = adjoint", X::same("adjoint", &found, &expected))?;
             }
@@ -239,7 +235,7 @@ fn budgets_change_no_integer() {
     let kernels = budgets(&with_gradient(&function), &inputs);
     let whole = call(&kernels[0], &inputs);
     assert!(whole.iter().all(|x| x.abs() < 1e15 && x.fract() == 0.0), "{whole:?}");
-    assert!(kernels.len() >= 4, "{} budgets", kernels.len());
+    assert!(kernels.len() >= 3, "{} budgets", kernels.len());
     for kernel in &kernels[1..] {
         assert_eq!(bits(&call(kernel, &inputs)), bits(&whole), "{:?}", kernel.memory_notes());
     }
@@ -248,7 +244,7 @@ fn budgets_change_no_integer() {
 /// Both engines, and any number of threads, give the same bits.
 #[test]
 fn engines_agree_in_tiles() {
-    for (name, sizes) in [("lstm", &[("T", 90), ("n", 9), ("m", 5)][..]), ("heat", &[("n", 70), ("T", 60)])] {
+    for (name, sizes) in [("lstm", &[("T", 90), ("n", 9), ("m", 5)][..]), ("heat", &[("n", 70), ("T", 200)])] {
         let function = program(name);
         let inputs = inputs(&function, sizes, &usual, &[]);
         let gradient = with_gradient(&function);
@@ -294,7 +290,10 @@ fn loops_that_are_not_tiled() {
     };
     let rest = "let b = fold t < T, s = a. s * x[t] in ";
     assert_eq!(why(&format!("param a : real  param x : [T] real\n{rest}b")), []);
-    assert_eq!(why(&format!("param a : real  param x : [T] real\n{rest}(b, scan t < T, s = a. s + x[t])")), [Why::Read]);
+    assert_eq!(
+        why(&format!("param a : real  param x : [T] real\n{rest}(b, scan t < T, s = a. s + x[t])")),
+        [Why::Read]
+    );
     let product = "let p = scan t < T, s = a. s + x[t] in fold t < T down, s = b. s + p[t] * p[T - t]";
     assert_eq!(why(&format!("param a : real  param x : [T] real\n{rest}{product}")), [Why::Read]);
     let decided = "iterate s = b while s > 0.01, at most 500. s / 2";
@@ -315,7 +314,8 @@ fn derivatives_of_derivatives_within_a_budget() {
         let found = call(kernel, &inputs);
         whole.compare("hessian", &found, Ways::Simplified).unwrap_or_else(|complaint| panic!("{complaint}"));
     }
-    let read = Function::parse(&function.gradient(["r"]).expect("it has a gradient").to_string()).expect("it is parsed");
+    let read =
+        Function::parse(&function.gradient(["r"]).expect("it has a gradient").to_string()).expect("it is parsed");
     let error = read.kernel(&inputs).memory(10).build().expect_err("it keeps all states").to_string();
     assert!(error.contains("not read from a text"), "{error}");
 }
@@ -324,7 +324,7 @@ fn derivatives_of_derivatives_within_a_budget() {
 #[test]
 fn budgets_beside_other_requests() {
     let function = program("heat");
-    let inputs = inputs(&function, &[("n", 5), ("T", 60)], &usual, &[]);
+    let inputs = inputs(&function, &[("n", 5), ("T", 60)], &|p, k| usual(p, k) / 5.0, &[]);
     let request = Request { with_value: true, ..Request::new(Mode::Jacobian, &["u0"]) };
     let jacobian = function.derive(&request).expect("it has a Jacobian").function;
     let whole = jacobian.kernel(&inputs).engine(Engine::Interpreter).build().expect("it is bound");
