@@ -151,6 +151,8 @@ struct Reading {
     factors: Factors,
     /// How many of the ranges are axes of the reader, and not summed.
     rank: usize,
+    /// Whether a NaN of the reader is one of a result.
+    seen: bool,
 }
 
 /// The elements that make a product zero where they are, by what is trusted to be finite.
@@ -236,7 +238,8 @@ impl Pass<'_, '_, '_> {
             let ranges = slots(&program.stmts[*x].dims);
             let at = Affine::indices(&ranges);
             let rank = ranges.len();
-            readings[*x].push(Reading { at, ranges, holds: Vec::new(), factors: Factors::default(), rank });
+            let (holds, factors) = (Vec::new(), Factors::default());
+            readings[*x].push(Reading { at, ranges, holds, factors, rank, seen: true });
         }
         let mut changed = false;
         let names = LazyCell::new(|| program.stmt_names());
@@ -269,6 +272,7 @@ impl Pass<'_, '_, '_> {
             }
             for (operand, mut reading) in self.reads(&stmt) {
                 reading.holds.extend(known.iter().cloned());
+                reading.seen = self.seen[x];
                 readings[operand].push(reading);
             }
             self.weaker.set(x, Some(stmt));
@@ -416,14 +420,14 @@ impl Pass<'_, '_, '_> {
     fn holds_for_readers(&mut self, p: &Pred, own: &[(IndexId, Size)], readings: &[Reading]) -> Result<bool> {
         let proved = self.obligations.len();
         let mut trusts_data = false;
-        for Reading { at, ranges, holds, factors, rank } in readings {
+        for Reading { at, ranges, holds, factors, rank, seen } in readings {
             let summed: Vec<(IndexId, Size)> =
                 own.iter().skip(at.len()).map(|(_, n)| (self.fresh_index(), n.clone())).collect();
             let places: Vec<Affine> = at.iter().cloned().chain(summed.iter().map(|(i, _)| Affine::index(*i))).collect();
             let goal = self.fresh(p)?.substitute(&|i| places.get(i.index()).cloned())?;
             let ranges: Vec<(IndexId, Size)> = ranges.iter().cloned().chain(summed).collect();
             let mut holds_for_it = false;
-            for trust in self.allowed(&goal, *rank) {
+            for trust in self.allowed(&goal, *rank, *seen) {
                 holds_for_it = self.proves(goal.clone(), *trust, &ranges, holds, factors.by(*trust))?;
                 if holds_for_it {
                     trusts_data |= *trust == Trust::OfData;
@@ -439,12 +443,11 @@ impl Pass<'_, '_, '_> {
         Ok(true)
     }
 
-    /// What may be trusted for a predicate of the statement that is looked at to go.
-    fn allowed(&self, p: &Pred, rank: usize) -> &'static [Trust] {
+    /// What may be trusted for a predicate to go where a product over so many axes is zero, whose NaN are seen or not.
+    fn allowed(&self, p: &Pred, rank: usize, seen: bool) -> &'static [Trust] {
         let all = Trust::for_predicate(p, rank);
-        let seen = self.options.finite_data && self.current.is_some_and(|x| self.seen[x]);
         match all {
-            [first @ .., Trust::OfData] if !seen => first,
+            [first @ .., Trust::OfData] if !(seen && self.options.finite_data) => first,
             all => all,
         }
     }
@@ -461,7 +464,8 @@ impl Pass<'_, '_, '_> {
         if operands.is_empty() || self.options.tier < Tier::Finite {
             return Ok(false);
         }
-        for trust in self.allowed(p, rank) {
+        let seen = self.current.is_some_and(|x| self.seen[x]);
+        for trust in self.allowed(p, rank, seen) {
             if self.holds_for_operands_by(p, trust.in_product(operands, rank), others, ranges, operands)? {
                 self.trusts_data |= *trust == Trust::OfData;
                 return Ok(true);
@@ -535,8 +539,14 @@ impl Pass<'_, '_, '_> {
         let may_be_guarded = |x: VarId| !matches!(self.program.stmts[x].rhs, Rhs::Input { .. } | Rhs::Number(_));
         let gens = slots(&stmt.dims);
         let here = Affine::indices(&gens);
-        let around =
-            Reading { at: Vec::new(), ranges: gens, holds: Vec::new(), factors: Factors::default(), rank: here.len() };
+        let around = Reading {
+            at: Vec::new(),
+            ranges: gens,
+            holds: Vec::new(),
+            factors: Factors::default(),
+            rank: here.len(),
+            seen: true,
+        };
         let under = |guard: &Pred| Reading { at: here.clone(), holds: vec![guard.clone()], ..around.clone() };
         match &stmt.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => {}
@@ -721,7 +731,7 @@ fn guard_reads(program: &Program, p: &Pred, around: &Reading, found: &mut Vec<(V
                     let ranges = slots(&program.stmts[*var].dims);
                     let at = Affine::indices(&ranges);
                     let holds = common_sizes(std::slice::from_ref(around));
-                    Reading { at, rank: ranges.len(), ranges, holds, factors: Factors::default() }
+                    Reading { at, rank: ranges.len(), ranges, holds, factors: Factors::default(), seen: true }
                 }
             };
             found.push((*var, reading));
