@@ -123,6 +123,7 @@ impl<'a> Elaborator<'a> {
                 self.tasks.extend(args.iter().rev().map(|a| Task::Value(*a)));
             }
             (_, Some(Global::Map(_))) => self.index_value(at),
+            (_, Some(Global::Constructor(ty, constructor))) => self.construct(at, (ty, constructor), args),
             (_, Some(Global::Function(f))) => {
                 if self.arity(name, self.places(Primitive::User(f)), args, span) {
                     self.apply(at, Function::Value(Primitive::User(f)), args);
@@ -371,8 +372,9 @@ impl<'a> Elaborator<'a> {
     }
 
     /// The arguments that are variables, so that a sparse parameter stays sparse in what is called, and what the others take.
-    pub(super) fn arguments_of(&self, args: &[ExprId]) -> (Vec<Option<VarId>>, Vec<Task<'a>>) {
+    pub(super) fn arguments_of(&mut self, args: &[ExprId]) -> (Vec<Option<VarId>>, Vec<Task<'a>>) {
         let variables: Vec<Option<VarId>> = args.iter().map(|a| self.as_variable(*a)).collect();
+        self.read_as_numbers.extend(variables.iter().flatten());
         let computed = args.iter().zip(&variables).rev().filter(|(_, v)| v.is_none());
         let tasks = computed.map(|(a, _)| Task::Value(*a)).collect();
         (variables, tasks)
