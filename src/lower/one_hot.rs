@@ -9,70 +9,15 @@
 //! its integer part cut to the range of the axis is the only place to look at. The guard is still tested there, so nothing rests on what the number
 //! is: a fraction, a NaN, a number beyond the axis is no place. An access takes one step in place of one for each `q`.
 
-use crate::base::{Id, IndexId, VarId};
+use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef, View};
+use crate::index::{Affine, Pred, RelationRef};
 use crate::loops::{Cond, Decision, Place, Stmt};
-use crate::scalar::{Comparison, Function, Number, Op, Primitive};
-use crate::tssa::{Program, Rhs};
+use crate::tssa::one_hot::OneHot;
 
 use super::plan::Placement;
 use super::points::{Body, Open};
 use super::scope::Nester;
-
-/// A tensor that is zero but where its index on an axis is a number.
-pub(super) struct OneHot {
-    pub axis: usize,
-    /// The tensor that holds the number.
-    pub number: VarId,
-    /// The axes of the one-hot tensor that are those of the numbers.
-    pub at: Vec<usize>,
-}
-
-impl OneHot {
-    /// A tensor as such a one.
-    pub fn of(program: &Program, x: VarId) -> Option<OneHot> {
-        let Rhs::Map { function: Function::Value(Primitive::Op(Op::Compare(Comparison::Equal))), args, .. } =
-            &program.stmts.get(x)?.rhs
-        else {
-            return None;
-        };
-        let [a, b] = args.as_slice() else { return None };
-        [(a, b), (b, a)].into_iter().find_map(|(index, number)| {
-            let Rhs::Number(Number::Index(index)) = &program.stmts.get(*index)?.rhs else { return None };
-            let axis = index.as_index()?.index();
-            let (number, at) = read_at(program, *number);
-            (!at.contains(&axis)).then_some(OneHot { axis, number, at })
-        })
-    }
-
-    /// An atom that asks a one-hot tensor, and its arguments.
-    pub fn asked<'p>(program: &Program, p: &'p Pred) -> Option<(OneHot, &'p [Affine])> {
-        let Pred::Relation { relation: RelationRef::Computed { var, view: View::Support }, args, holds: true } = p
-        else {
-            return None;
-        };
-        Some((OneHot::of(program, *var)?, args))
-    }
-
-    /// The arguments at which the number is read.
-    pub fn source(&self, args: &[Affine]) -> Vec<Affine> {
-        self.at.iter().filter_map(|axis| args.get(*axis).cloned()).collect()
-    }
-}
-
-/// The tensor of which another is a copy with other axes, and which of the copy's axes it has.
-fn read_at(program: &Program, copy: VarId) -> (VarId, Vec<usize>) {
-    let rank = program.stmts[copy].dims.len();
-    let (mut x, mut at): (VarId, Vec<usize>) = (copy, (0..rank).collect());
-    while let Rhs::Contract { sums, guard: Pred::True, operands } = &program.stmts[x].rhs {
-        let ([], [operand]) = (sums.as_slice(), operands.as_slice()) else { break };
-        let axes = operand.indices.iter().map(|i| at.get(i.index()).copied()).collect::<Option<Vec<usize>>>();
-        let Some(axes) = axes else { break };
-        (x, at) = (operand.var, axes);
-    }
-    (x, at)
-}
 
 impl<'a> Nester<'a> {
     /// The one-hot tensor that an atom asks, where the number is stored dense, and known, and tells an index that has no value.
@@ -93,6 +38,17 @@ impl<'a> Nester<'a> {
             open.unit(args.get(one_hot.axis)?)
         };
         open.conjuncts.iter().position(|p| told(p).is_some())
+    }
+
+    /// An index at which a number is read that tells another one, so that a loop over the first leaves none over the second.
+    pub(super) fn source_of_told(&self, open: &Open) -> Option<usize> {
+        open.conjuncts.iter().find_map(|p| {
+            let (one_hot, args) = OneHot::asked(self.program, p)?;
+            let stored = matches!(self.plan.placements[one_hot.number], Placement::Given(_) | Placement::Stored(_));
+            open.unit(args.get(one_hot.axis)?).filter(|_| stored)?;
+            let source = one_hot.source(args);
+            open.unbound.iter().position(|(i, _)| source.iter().any(|a| a.mentions(*i)))
+        })
     }
 
     /// Gives the index the value that the number has. The atom stays, as a test.

@@ -28,7 +28,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::matrix_order::MatrixOrder;
-use super::one_hot::OneHot;
 use super::readers::{Readers, Use, collect_uses, is_asked, is_of_other_rows, reads_few_times, reads_once, solved};
 use super::rows::Rows;
 use super::straight::Straight;
@@ -40,6 +39,7 @@ use crate::index::{Affine, Pred, RelationRef, Size, View};
 use crate::loops::{Buffer, BufferId, BufferKind, Decision, StoredAs};
 use crate::scalar::{Function, Op, Primitive};
 use crate::tssa::exchanges::{Exchanges, exchanges};
+use crate::tssa::one_hot::OneHot;
 use crate::tssa::patterns::{Pattern, patterns};
 use crate::tssa::{Program, Rhs, Stmt, StmtNames};
 use crate::ty::Storage;

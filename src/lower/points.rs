@@ -242,6 +242,9 @@ impl<'a> Nester<'a> {
         if let Some(at) = self.targets_in_use(&open) {
             return self.walk_targets(&open, at, body);
         }
+        if let Some(first) = self.source_of_told(&open) {
+            return self.range(Open { unbound: rotated(&open.unbound, first), ..open }, body);
+        }
         if let Some((at, sides)) = self.sides(&open)? {
             if let Some(row) = sides.iter().find_map(|side| self.row_of_side(&open, side)) {
                 return self.range(Open { unbound: rotated(&open.unbound, row), ..open }, body);

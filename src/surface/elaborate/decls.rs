@@ -111,6 +111,7 @@ impl<'a> Elaborator<'a> {
             refined: FxHashMap::default(),
             affine_of: FxHashMap::default(),
             read_as_numbers: FxHashSet::default(),
+            index_terms: FxHashMap::default(),
             stand_ins: BTreeMap::new(),
             stand_in_of: FxHashMap::default(),
             expected: FxHashMap::default(),

@@ -137,6 +137,9 @@ impl<'a> Elaborator<'a> {
 
     /// Whether the value of a `let` is an index expression that mentions an index, so that its name stands for the expression.
     pub(super) fn is_bound_index(&mut self, e: ExprId) -> bool {
+        if self.is_found_index(e) {
+            return false;
+        }
         let mut stack = vec![e];
         let mut mentions = false;
         while let Some(e) = stack.pop() {
@@ -286,7 +289,7 @@ impl<'a> Elaborator<'a> {
         for (var, k) in own {
             let mut term = self.push(Term::Var(var), span)?;
             if k != 1 {
-                let factor = self.push(Term::Number(Number::Index(Affine::constant(k))), span)?;
+                let factor = self.push(Term::Number(Number::Literal(k as f64)), span)?;
                 term = self.push(Term::Mul(factor, term), span)?;
             }
             sum = Some(match sum {
@@ -298,7 +301,12 @@ impl<'a> Elaborator<'a> {
             return sum;
         }
         let (mut rest, told) = self.told(vec![Some(rest)])?;
-        let rest = self.push(Term::Number(Number::Index(rest.pop()??)), span);
+        let rest = rest.pop()??;
+        let number = match rest.as_constant().filter(|_| sum.is_some()) {
+            Some(constant) => Number::Literal(constant as f64),
+            None => Number::Index(rest),
+        };
+        let rest = self.push(Term::Number(number), span);
         let rest = self.around_told(told, rest, span)?;
         match sum {
             Some(sum) => self.push(Term::Add(sum, rest), span),
@@ -494,12 +502,26 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let index = self.pop_affine();
         let hoisted = self.leave_anchor();
-        let value = index.and_then(|index| {
+        let value = index.clone().and_then(|index| {
             self.demand_index(at, &index, extent)?;
-            self.number_of(&index, span)
+            match index.as_constant() {
+                Some(constant) => self.push(Term::Number(Number::Literal(constant as f64)), span),
+                None => self.number_of(&index, span),
+            }
         });
+        self.remember_index(value, index);
         let value = self.wrap(hoisted, value, span);
         self.values.push(value);
+    }
+
+    /// Remembers the index expression that a number was, for a `let` that binds it.
+    pub(super) fn remember_index(&mut self, value: Option<TermId>, index: Option<Affine>) {
+        if let (Some(mut core), Some(index), false) = (value, index, self.stand_ins.is_empty()) {
+            while let Term::Let { body, .. } = &self.program.terms[core] {
+                core = *body;
+            }
+            self.index_terms.insert(core, index);
+        }
     }
 
     /// Demands that an index expression is in a range.
@@ -540,7 +562,13 @@ impl<'a> Elaborator<'a> {
         while let Term::Let { body, .. } = &self.program.terms[core] {
             core = *body;
         }
-        let Term::Number(Number::Index(affine)) = &self.program.terms[core] else {
+        let known = self.index_terms.remove(&core);
+        let affine = match &self.program.terms[core] {
+            Term::Number(Number::Index(affine)) => Some(affine.clone()),
+            Term::Number(Number::Literal(_)) => None,
+            _ => known,
+        };
+        let Some(affine) = affine else {
             if refined == Refined::Any {
                 return None;
             }
@@ -554,7 +582,6 @@ impl<'a> Elaborator<'a> {
         if affine.is_size() && refined == Refined::Any {
             return None;
         }
-        let affine = affine.clone();
         let mut lets = Vec::new();
         self.values.pop();
         let core = self.leave_lets(value, &mut lets);

@@ -397,6 +397,8 @@ struct Elaborator<'a> {
     /// The index expressions that variables are bound to, and those variables among them that are read as numbers.
     affine_of: FxHashMap<VarId, Affine>,
     read_as_numbers: FxHashSet<VarId>,
+    /// The index expressions that numbers about stand-ins were.
+    index_terms: FxHashMap<TermId, Affine>,
     /// The indices that stand for variables.
     stand_ins: BTreeMap<IndexId, StandIn>,
     stand_in_of: FxHashMap<VarId, IndexId>,

@@ -516,7 +516,8 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let index = self.pop_affine();
         let hoisted = self.leave_anchor();
-        let value = index.and_then(|a| self.number_of(&a, span));
+        let value = index.as_ref().and_then(|a| self.number_of(a, span));
+        self.remember_index(value, index);
         let value = self.wrap(hoisted, value, span);
         self.values.push(value);
     }
