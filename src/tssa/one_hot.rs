@@ -20,16 +20,17 @@ pub(crate) struct OneHot {
 impl OneHot {
     /// A tensor as such a one.
     pub fn of(program: &Program, x: VarId) -> Option<OneHot> {
-        let Rhs::Map { function: Function::Value(Primitive::Op(Op::Compare(Comparison::Equal))), args, .. } =
+        let Rhs::Map { function: Function::Value(Primitive::Op(Op::Compare(Comparison::Equal))), args, guard } =
             &program.stmts.get(x)?.rhs
         else {
             return None;
         };
         let [a, b] = args.as_slice() else { return None };
         [(a, b), (b, a)].into_iter().find_map(|(index, number)| {
-            let Rhs::Number(Number::Index(index)) = &program.stmts.get(*index)?.rhs else { return None };
-            let axis = index.as_index()?.index();
-            let (number, at) = read_at(program, *number);
+            let (index, axes) = read_at(program, *index, guard);
+            let Rhs::Number(Number::Index(index)) = &program.stmts.get(index)?.rhs else { return None };
+            let axis = *axes.get(index.as_index()?.index())?;
+            let (number, at) = read_at(program, *number, guard);
             (!at.contains(&axis)).then_some(OneHot { axis, number, at })
         })
     }
@@ -49,11 +50,15 @@ impl OneHot {
     }
 }
 
-/// The tensor of which another is a copy with other axes, and which of the copy's axes it has.
-fn read_at(program: &Program, copy: VarId) -> (VarId, Vec<usize>) {
+/// The tensor of which another is a copy with other axes where a guard holds, and which of the copy's axes it has.
+fn read_at(program: &Program, copy: VarId, around: &Pred) -> (VarId, Vec<usize>) {
     let rank = program.stmts[copy].dims.len();
     let (mut x, mut at): (VarId, Vec<usize>) = (copy, (0..rank).collect());
-    while let Rhs::Contract { sums, guard: Pred::True, operands } = &program.stmts[x].rhs {
+    while let Rhs::Contract { sums, guard, operands } = &program.stmts[x].rhs {
+        // The axes of the copy are those of the guard around.
+        if !guard.is_true() && !(x == copy && guard == around) {
+            break;
+        }
         let ([], [operand]) = (sums.as_slice(), operands.as_slice()) else { break };
         let axes = operand.indices.iter().map(|i| at.get(i.index()).copied()).collect::<Option<Vec<usize>>>();
         let Some(axes) = axes else { break };

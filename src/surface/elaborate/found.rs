@@ -1,7 +1,7 @@
 //! Indices that are found at run time: values of type `index n`.
 //!
 //! ```text
-//! x[k]                             ==  let c = gen q < n. (k = q) in sum q < n. [c[q] != 0] * x[q]
+//! x[k]                             ==  sum q < n. [k = q] * x[q]
 //! [k + 1 < n] * e                  ==  let c = (k + 1 < n) in [c != 0] * e
 //! [f(k) = i] * e                   ==  let c = gen q < n. (k = q) in [exists q < n. c[q] != 0 and f(q) = i] * e
 //! ```
@@ -20,6 +20,7 @@
 use std::rc::Rc;
 
 use super::super::ast::{BinderKind, Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
+use super::bounds::Proof;
 use super::names::{Binding, Meaning};
 use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId, work};
@@ -236,7 +237,11 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Index expressions about new indices in the place of stand-ins, and these.
-    pub(super) fn told(&mut self, places: Vec<Option<Affine>>) -> Option<(Vec<Option<Affine>>, Vec<Told>)> {
+    pub(super) fn told(
+        &mut self,
+        places: Vec<Option<Affine>>,
+        axes: &[Size],
+    ) -> Option<(Vec<Option<Affine>>, (Vec<Told>, Pred))> {
         let mut found = Vec::new();
         places.iter().flatten().for_each(|a| self.add_stand_ins(a, &mut found));
         let mut told = Vec::new();
@@ -249,17 +254,59 @@ impl<'a> Elaborator<'a> {
         let replace = |i: IndexId| told.iter().find(|(s, _)| *s == i).map(|(_, told)| Affine::index(told.index));
         let places = places.into_iter().map(|a| a.map(|a| a.substitute(&replace)).transpose());
         let places = places.collect::<Result<Vec<_>, _>>().ok()?;
-        Some((places, told.into_iter().map(|(_, told)| told).collect()))
+        if told.is_empty() {
+            return Some((places, (Vec::new(), Pred::True)));
+        }
+        let mut bounded: Vec<(Affine, Size)> =
+            places.iter().zip(axes).filter_map(|(a, n)| Some((a.clone()?, n.clone()))).collect();
+        places.iter().flatten().for_each(|a| self.sources_in(a, &mut bounded));
+        let known = self.in_bounds(&bounded)?;
+        Some((places, (told.into_iter().map(|(_, told)| told).collect(), known)))
     }
 
-    /// `let c = gen q < n. (k = q) in sum q < n. [c[q] != 0] * value`
-    pub(super) fn around_told(&mut self, told: Vec<Told>, value: Option<TermId>, span: Span) -> Option<TermId> {
-        told.into_iter().rev().try_fold(value?, |value, Told { index, of }| {
-            let (var, one_hot) = self.one_hot(&of, span)?;
-            let guard = Pred::relation(RelationRef::Computed { var, view: View::Support }, vec![index.into()]);
-            let body = self.at_index((index, of.extent), guard, value, span)?;
-            self.push(Term::Let { var, value: one_hot, body }, span)
-        })
+    /// `sum q < n. [k = q] * value`. What is known to hold where the numbers are indices, such as that places are in bounds, is said as well.
+    pub(super) fn around_told(
+        &mut self,
+        (told, known): (Vec<Told>, Pred),
+        value: Option<TermId>,
+        span: Span,
+    ) -> Option<TermId> {
+        let (mut known, mut value) = (Some(known), value?);
+        for Told { index, of } in told.into_iter().rev() {
+            let (number, place) = (self.push(Term::Var(of.var), span)?, self.index_term(index, span)?);
+            let equal = Function::from(Op::Compare(Comparison::Equal));
+            let equal = self.push(Term::Apply(equal, vec![number, place]), span)?;
+            let c = self.program.fresh_var("c", self.program.ty(equal));
+            let here = Pred::relation(RelationRef::Computed { var: c, view: View::Support }, Vec::new());
+            let guard = here.and(known.take().unwrap_or(Pred::True));
+            value = self.at_index((index, of.extent), guard, Some((c, equal)), value, span)?;
+        }
+        Some(value)
+    }
+
+    fn index_term(&mut self, index: IndexId, span: Span) -> Option<TermId> {
+        self.push(Term::Number(Number::Index(index.into())), span)
+    }
+
+    /// That places are in axes, but for what is known anyway.
+    fn in_bounds(&self, places: &[(Affine, Size)]) -> Option<Pred> {
+        let mut known = Vec::new();
+        for (a, n) in places {
+            let range = Pred::in_range(a, n).ok()?;
+            let follows = |p: &Pred| self.knowledge.prove(&self.program, p) == Proof::Known;
+            known.extend(range.conjuncts().iter().filter(|p| !follows(p)).cloned());
+        }
+        Some(Pred::all(known))
+    }
+
+    /// Adds the arguments of maps and their sources.
+    fn sources_in(&self, a: &Affine, all: &mut Vec<(Affine, Size)>) {
+        a.visit(&mut |v| {
+            if let Var::Apply(application) = v {
+                let shape = super::bounds::shape(&self.program, application.map);
+                all.extend(application.args.iter().cloned().zip(shape));
+            }
+        });
     }
 
     /// `gen q < n. (k = q)`, and a variable for it.
@@ -267,7 +314,7 @@ impl<'a> Elaborator<'a> {
         let index = self.program.fresh_index("q");
         self.knowledge.declare(index, Some(of.extent.clone()));
         let number = self.push(Term::Var(of.var), span)?;
-        let place = self.push(Term::Number(Number::Index(index.into())), span)?;
+        let place = self.index_term(index, span)?;
         let equal = Function::from(Op::Compare(Comparison::Equal));
         let body = self.push(Term::Apply(equal, vec![number, place]), span)?;
         let tensor = self.push(Term::Gen { index, extent: of.extent.clone(), body }, span)?;
@@ -300,7 +347,7 @@ impl<'a> Elaborator<'a> {
         if sum.is_some() && rest == Affine::default() {
             return sum;
         }
-        let (mut rest, told) = self.told(vec![Some(rest)])?;
+        let (mut rest, told) = self.told(vec![Some(rest)], &[])?;
         let rest = rest.pop()??;
         let number = match rest.as_constant().filter(|_| sum.is_some()) {
             Some(constant) => Number::Literal(constant as f64),

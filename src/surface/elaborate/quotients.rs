@@ -14,7 +14,7 @@ use super::super::ast::{BinaryOp, Expr, ExprId};
 use super::computed::Hoisted;
 use super::sizes::not_a_divisor;
 use super::{Elaborator, Task};
-use crate::base::{IndexId, Span, work};
+use crate::base::{IndexId, Span, VarId, work};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::solver::exists;
@@ -179,14 +179,15 @@ impl Elaborator<'_> {
     /// The value where an index is a quotient: of a tensor that of each element.
     pub(super) fn at_quotient(&mut self, quotient: Quotient, value: TermId, span: Span) -> Option<TermId> {
         let Quotient { index, extent, guard, .. } = quotient;
-        self.at_index((index, extent), guard, value, span)
+        self.at_index((index, extent), guard, None, value, span)
     }
 
-    /// The value where an index is what its guard says: of a tensor that of each element.
+    /// The value where an index is what its guard says, which may ask what is compared: of a tensor that of each element.
     pub(super) fn at_index(
         &mut self,
         (index, extent): (IndexId, Size),
         guard: Pred,
+        compared: Option<(VarId, TermId)>,
         value: TermId,
         span: Span,
     ) -> Option<TermId> {
@@ -198,7 +199,10 @@ impl Elaborator<'_> {
         };
         let indices = self.fresh_indices(&shape, &[value]);
         let element = self.element_at(value, &indices, span)?;
-        let masked = self.push(Term::Iverson { guard, body: element }, span)?;
+        let mut masked = self.push(Term::Iverson { guard, body: element }, span)?;
+        if let Some((var, value)) = compared {
+            masked = self.push(Term::Let { var, value, body: masked }, span)?;
+        }
         let sum = self.push(Term::Sum { index, extent, body: masked }, span)?;
         self.gens(&indices, &shape, sum, span)
     }

@@ -197,7 +197,7 @@ impl<'a> Elaborator<'a> {
             };
             let args: Vec<(Affine, Size)> = places.iter().cloned().zip(param.axes.iter().cloned()).collect();
             self.demand_in_bounds(at, what, &args)?;
-            let (places, told) = self.told(places.into_iter().map(Some).collect())?;
+            let (places, told) = self.told(places.into_iter().map(Some).collect(), &param.axes)?;
             let value = self.element_of(param, places.into_iter().collect::<Option<_>>()?, span);
             self.around_told(told, value, span)
         });

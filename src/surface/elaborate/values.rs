@@ -385,7 +385,7 @@ impl<'a> Elaborator<'a> {
             };
             self.demand_in_bounds(at, what, &args)?;
             let (at, axes): (Vec<_>, Vec<_>) = places.into_iter().unzip();
-            let (at, told) = self.told(at)?;
+            let (at, told) = self.told(at, &axes)?;
             let value = self.slice(value, at.into_iter().zip(axes).collect(), span);
             self.around_told(told, value, span)
         });
@@ -438,7 +438,7 @@ impl<'a> Elaborator<'a> {
             None
         } else {
             places.and_then(|places| {
-                let (places, told) = self.told(places)?;
+                let (places, told) = self.told(places, &[])?;
                 let value = self.stored_elements(var, places, span);
                 self.around_told(told, value, span)
             })
@@ -496,7 +496,7 @@ impl<'a> Elaborator<'a> {
                 );
                 return None;
             }
-            let (places, told) = self.told(places.into_iter().map(Some).collect())?;
+            let (places, told) = self.told(places.into_iter().map(Some).collect(), &[])?;
             let places = places.into_iter().collect::<Option<Vec<_>>>()?;
             let value = self.stored(var, &places, span);
             self.around_told(told, value, span)
