@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::ast::{BinaryOp, Expr, ExprId, Name, TypeExpr};
+use super::super::ast::{BinaryOp, Expr, ExprId, Name, TypeExpr, TypeKind};
 use super::functions::{Closure, Held, Item};
 use super::names::{Binding, Global, closest};
 use super::sizes::show_formal;
@@ -321,7 +321,15 @@ impl<'a> Elaborator<'a> {
         if self.can_call(at, def, site, args.len()) {
             let variables = self.arguments_of(args);
             self.tasks.push(Task::Expand { at, def, args: variables.0 });
-            self.tasks.extend(variables.1);
+            let params = self.definitions[def].params;
+            let is_index = |e: ExprId| {
+                let at = args.iter().position(|arg| *arg == e);
+                at.and_then(|at| params.get(at)).is_some_and(|(_, ty)| matches!(ty.kind, TypeKind::Index(_)))
+            };
+            self.tasks.extend(variables.1.into_iter().map(|task| match task {
+                Task::Value(e) if is_index(e) => Task::IndexArgument(e),
+                task => task,
+            }));
         }
     }
 
@@ -407,6 +415,10 @@ impl<'a> Elaborator<'a> {
             self.values.push(None);
             return;
         };
+        let Some((found, around)) = self.index_arguments(at, &definition, &mut args, &sizes) else {
+            self.values.push(None);
+            return;
+        };
         let span = self.span(at);
         self.warn_of_empty(def, &sizes, span);
         self.definitions[def].expanded += 1;
@@ -433,13 +445,14 @@ impl<'a> Elaborator<'a> {
             self.bind(name, Binding::Size(size.clone()));
             bound.push(name);
         }
-        let mut lets = Vec::new();
-        for ((name, ty), argument) in params.iter().zip(args) {
+        let mut lets = around;
+        for (((name, ty), argument), found) in params.iter().zip(args).zip(found) {
             let binding = match argument {
                 Argument::Variable(var) => Binding::Var(var),
                 Argument::Value(value) => {
                     let var = self.program.fresh_var(&name.text, self.program.ty(value));
                     lets.push((var, value));
+                    self.remember_argument(var, found);
                     Binding::Var(var)
                 }
                 Argument::Function(shape) => Binding::Function(self.typed(shape, &name.text, ty, &typing)),

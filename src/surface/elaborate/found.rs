@@ -17,11 +17,15 @@
 //! *What has the type.* A name with `: index n`, whose value is proved to be in the range: an index expression, both sides of an `if`, all arms of a
 //! `case`, the body of a bracket where 0 is in the range. An index expression that is bound by a `let` stands for itself.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::super::ast::{BinderKind, Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
 use super::bounds::Proof;
+use super::calls::Definition;
 use super::names::{Binding, Meaning};
+use super::sizes::{Part, linear, resolve};
+use super::stacks::Argument;
 use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId, work};
 use crate::error::Diagnostic;
@@ -46,6 +50,18 @@ pub(super) struct StandIn {
     var: VarId,
     extent: Size,
 }
+
+/// An argument of a parameter that is an index.
+#[derive(Clone)]
+pub(super) enum Given {
+    /// Of another type.
+    Value,
+    Affine(Affine),
+    Found(Size),
+}
+
+/// Arguments of parameters that are indices, and what goes around the call.
+type Arguments = (Vec<Given>, Vec<(VarId, TermId)>);
 
 /// A number at which a term is read: `index` is the only value in its range that equals the variable.
 pub(super) struct Told {
@@ -471,7 +487,7 @@ impl<'a> Elaborator<'a> {
             let found = self.program.ty(value);
             let mut same = self.match_type(source, ty, super::typings::Actual::Type(found), &mut axes, 0);
             for (formal, size) in axes {
-                let formal = super::sizes::resolve(&formal, &mut |part| self.size_part(part));
+                let formal = resolve(&formal, &mut |part| self.size_part(part));
                 same &= match formal {
                     Some(Ok(formal)) => self.same_size(&formal, &size),
                     _ => false,
@@ -584,6 +600,87 @@ impl<'a> Elaborator<'a> {
         let help = format!("say what it is elsewhere, as in `if {shown} < {n} then {shown} else 0`");
         self.diagnose(Diagnostic::new("out-of-bounds", span, message).help(help));
         None
+    }
+
+    /// An argument of a parameter that is an index.
+    pub(super) fn index_argument(&mut self, e: ExprId) {
+        match !self.is_found_index(e) && self.is_index_expression(e) {
+            true => self.index_value(e),
+            false => self.tasks.push(Task::Value(e)),
+        }
+    }
+
+    /// Demands that the arguments of parameters that are indices are in their ranges.
+    pub(super) fn index_arguments(
+        &mut self,
+        at: ExprId,
+        definition: &Definition<'a>,
+        args: &mut [Argument],
+        sizes: &BTreeMap<&'a str, Size>,
+    ) -> Option<Arguments> {
+        let (places, mut lets) = (self.places_of_arguments(at), Vec::new());
+        let mut found = Vec::with_capacity(args.len());
+        for ((argument, (name, ty)), place) in args.iter_mut().zip(definition.params).zip(places) {
+            let TypeKind::Index(n) = &ty.kind else {
+                found.push(Given::Value);
+                continue;
+            };
+            let size = linear(definition.source, *n).ok()?;
+            let extent = resolve(&size, &mut |part| match part {
+                Part::Name(name, span) => match sizes.get(name) {
+                    Some(size) => Some(Ok(size.clone())),
+                    None => self.size_part(Part::Name(name, span)),
+                },
+                part => self.size_part(part),
+            })?;
+            let extent = self.checked(at, extent)?;
+            let given = match *argument {
+                Argument::Variable(var) => self.index_of_variable(var).map(Given::Affine),
+                Argument::Value(value) => {
+                    let core = self.leave_lets(value, &mut lets);
+                    *argument = Argument::Value(core);
+                    let known = self.index_terms.remove(&core);
+                    let refined = self.refined_of(*place);
+                    match (&self.program.terms[core], refined) {
+                        (Term::Number(Number::Index(a)), _) => Some(Given::Affine(a.clone())),
+                        (_, Refined::Index(m)) => Some(Given::Found(m)),
+                        _ => known.map(Given::Affine),
+                    }
+                }
+                Argument::Function(_) => None,
+            };
+            let largest = |m: &Size| m.add_constant(-1);
+            match &given {
+                Some(Given::Affine(a)) => self.demand_index(*place, a, &extent)?,
+                Some(Given::Found(m)) if *m == extent => {}
+                Some(Given::Found(m)) => {
+                    let largest = self.checked(at, largest(m))?;
+                    self.demand_index(*place, &largest, &extent)?;
+                }
+                _ => {
+                    let (span, n) = (self.span(*place), self.show(&extent));
+                    let message = format!("`{}` takes an `index {n}` as `{}`, found another value", definition.name.text, name.text);
+                    let help = "an index is made of indices, sizes, integers, maps and `argmax`; `let k : index n = ..` gives a name the type";
+                    self.diagnose(Diagnostic::new("expected-index", span, message).help(help));
+                    return None;
+                }
+            }
+            found.push(given.unwrap_or(Given::Value));
+        }
+        Some((found, lets))
+    }
+
+    /// What is known of the variable of a parameter.
+    pub(super) fn remember_argument(&mut self, var: VarId, given: Given) {
+        match given {
+            Given::Value => {}
+            Given::Affine(affine) => {
+                self.affine_of.insert(var, affine);
+            }
+            Given::Found(extent) => {
+                self.refined.insert(var, Refined::Index(extent));
+            }
+        }
     }
 
     /// Binds the name of a `let` whose value is an index expression, or known to have a type. Nothing where it is a value like others.

@@ -258,6 +258,8 @@ enum Task<'a> {
     Let(ExprId, Option<VarId>),
     /// A `let` whose name is an index: the variable and its value, if there are such, and what goes around.
     LetIndex(ExprId, Option<(VarId, TermId)>, Vec<(VarId, TermId)>),
+    /// An argument that is an index, where it is one.
+    IndexArgument(ExprId),
     /// An index expression that is in the range of a type.
     TypedIndex(ExprId, Size),
     /// A part of a value that is an index of this range.
@@ -514,6 +516,7 @@ impl<'a> Elaborator<'a> {
             Task::BindLet(at) => self.bind_let(at),
             Task::Let(at, var) => self.finish_let(at, var),
             Task::LetIndex(at, bound, lets) => self.finish_let_index(at, bound, lets),
+            Task::IndexArgument(e) => self.index_argument(e),
             Task::TypedIndex(at, extent) => self.finish_typed_index(at, &extent),
             Task::FoundIndex(at, extent) => self.finish_found_index(at, &extent),
             Task::Conform(at) => self.finish_typed(at),

@@ -162,8 +162,8 @@ impl<'a> Elaborator<'a> {
     pub(super) fn sum_value(&mut self, param: usize, span: Span) -> Option<TermId> {
         let param = self.sum_params.get(param)?.clone();
         let indices = self.fresh_indices(&param.axes, &[]);
-        let places = indices.iter().map(|i| Affine::index(*i)).collect();
-        let element = self.element_of(&param, places, span)?;
+        let places: Vec<Affine> = indices.iter().map(|i| Affine::index(*i)).collect();
+        let element = self.element_of(&param, &places, span)?;
         self.gens(&indices, &param.axes, element, span)
     }
 
@@ -197,24 +197,30 @@ impl<'a> Elaborator<'a> {
             };
             let args: Vec<(Affine, Size)> = places.iter().cloned().zip(param.axes.iter().cloned()).collect();
             self.demand_in_bounds(at, what, &args)?;
-            let (places, told) = self.told(places.into_iter().map(Some).collect(), &param.axes)?;
-            let value = self.element_of(param, places.into_iter().collect::<Option<_>>()?, span);
-            self.around_told(told, value, span)
+            self.element_of(param, &places, span)
         });
         let value = self.wrap(hoisted, value, span);
         self.values.push(value);
     }
 
-    fn element_of(&mut self, param: &SumParam, places: Vec<Affine>, span: Span) -> Option<TermId> {
-        let args = if places.is_empty() { vec![Affine::constant(0)] } else { places.clone() };
-        let tag = Affine::var(Var::Apply(Box::new(Application { map: RelationRef::Input(param.tag), args })));
-        let mut parts = vec![self.push(Term::Number(Number::Index(tag)), span)?];
-        for field in &param.fields {
-            let tensor = self.push(Term::Var(*field), span)?;
-            let element = places
-                .iter()
-                .try_fold(tensor, |array, index| self.push(Term::Access { array, index: index.clone() }, span))?;
-            parts.push(element);
+    /// The pairs of an element. Each part is read on its own at places that are found at run time.
+    fn element_of(&mut self, param: &SumParam, places: &[Affine], span: Span) -> Option<TermId> {
+        let mut parts = Vec::with_capacity(1 + param.fields.len());
+        for field in std::iter::once(None).chain(param.fields.iter().copied().map(Some)) {
+            let (places, told) = self.told(places.iter().cloned().map(Some).collect(), &param.axes)?;
+            let places = places.into_iter().collect::<Option<Vec<_>>>()?;
+            let part = match field {
+                None => {
+                    let args = if places.is_empty() { vec![Affine::constant(0)] } else { places };
+                    let tag = Application { map: RelationRef::Input(param.tag), args };
+                    self.push(Term::Number(Number::Index(Affine::var(Var::Apply(Box::new(tag))))), span)
+                }
+                Some(field) => {
+                    let tensor = self.push(Term::Var(field), span)?;
+                    places.into_iter().try_fold(tensor, |array, index| self.push(Term::Access { array, index }, span))
+                }
+            };
+            parts.push(self.around_told(told, part, span)?);
         }
         self.pairs(parts, span)
     }

@@ -155,11 +155,11 @@ fn as_typed(rng: &mut Rng, e: &str, number: usize) -> String {
         2 => format!("(let s' : side = (if 1 < 2 then both(1, gen i' < 2. {e}) else none) in case s' of {})", arms("3", "b'[1]")),
         3 => {
             let steps = "fold t' < 2, (k' : index 3, s' : side) = (0, none)";
-            let step = format!("(if k' + 1 < 3 then k' + 1 else 0, left({e}))");
+            let step = format!("(if k' = 0 then 1 else 2, left({e}))");
             format!("(let (k', s') = ({steps}. {step}) in [k' = 2] * case s' of {})", arms(&a, "1"))
         }
         4 => format!("(let k' : index 4 = (if 1 < 2 then 3 else 0) in sum j' < 4. [k' = j'] * {e})"),
-        _ => format!("(let k' = fold t' < 3, k' : index 5 = 1. (if k' + 1 < 5 then k' + 1 else k') in (gen j' < 5. [j' = k'] * {e})[k'])"),
+        _ => format!("(let k' = fold t' < 3, k' : index 5 = 1. (if k' = 1 then 3 else k') in (gen j' < 5. [j' = k'] * {e})[k'])"),
     }
 }
 
