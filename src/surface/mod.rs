@@ -11,6 +11,7 @@
 //! | [`ast`] | what was written |
 //! | `parser`, `parser/` | text to [`ast`] |
 //! | `elaborate/` | [`ast`] to terms: names, sizes and types resolved, accesses proved in bounds |
+//! | `external` | functions of tensors from outside, by their headers |
 //! | `format` | white space of a text, as others expect it |
 //! | `import` | a program with the texts that it imports |
 //! | `prelude.iv` | the functions that every program has |
@@ -20,6 +21,7 @@ pub mod ast;
 #[cfg(test)]
 mod editors;
 mod elaborate;
+mod external;
 mod format;
 mod import;
 mod parser;

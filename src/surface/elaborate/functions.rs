@@ -269,6 +269,7 @@ impl<'a> Elaborator<'a> {
                 let closure = Closure { def, at: None, scope: Vec::new(), frame: self.frame };
                 self.add_shape(Shape::Closure(Rc::new(closure)))
             }
+            Meaning::Callable(Global::Function(f)) if self.is_external_value(f, at) => return None,
             Meaning::Callable(Global::Function(f)) => {
                 self.add_shape(Shape::Scalar(Function::Value(Primitive::User(f)), name))
             }

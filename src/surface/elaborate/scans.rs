@@ -141,7 +141,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// A value with another type whose sizes are equal for what is known here, element by element.
-    fn fitted(&mut self, value: TermId, ty: TypeId, span: Span) -> Option<TermId> {
+    pub(super) fn fitted(&mut self, value: TermId, ty: TypeId, span: Span) -> Option<TermId> {
         let from = self.program.ty(value);
         if from == ty {
             return Some(value);
