@@ -1,7 +1,7 @@
 //! Flows: loops over time around straight-line programs.
 //!
-//! Tensor-SSA has no recurrences. A [`Program`] here is a thin layer over it: statements that are *leaves*, closed programs in Tensor-SSA, and *scans*,
-//! whose steps are statements again. The forms, theorems and proofs of Tensor-SSA hold for each leaf as they are.
+//! Tensor-SSA has no recurrences. A [`Program`] here is a thin layer over it: statements that are *leaves*, closed programs in Tensor-SSA, *scans*,
+//! whose steps are statements again, and *calls* of code that nobody looks into. The forms, theorems and proofs of Tensor-SSA hold for each leaf as they are.
 //!
 //! ```text
 //! leaf   ys = F(xs)                                           F in Tensor-SSA

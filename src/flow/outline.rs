@@ -365,14 +365,11 @@ fn state_names(program: &term::Program, state: VarId, body: TermId, parts: usize
     // `let p = s in let h = fst p in let c = snd p in ..`, and deeper patterns alike.
     let mut whole = vec![state];
     while let Term::Let { var, value, body } = &program.terms[rest] {
-        let (of, ends) = match &program.terms[*value] {
-            Term::Var(x) => (Some(*x), false),
-            Term::Fst(e) | Term::Snd(e) => match &program.terms[*e] {
-                Term::Var(x) => (Some(*x), true),
-                _ => (None, true),
-            },
-            _ => (None, true),
-        };
+        let (mut of, mut ends) = (*value, false);
+        while let Term::Fst(e) | Term::Snd(e) = &program.terms[of] {
+            (of, ends) = (*e, true);
+        }
+        let of = if let Term::Var(x) = &program.terms[of] { Some(*x) } else { None };
         if !of.is_some_and(|of| whole.contains(&of)) {
             break;
         }

@@ -171,6 +171,23 @@ impl External {
         sizes.find(|(at, _)| !is_axis(SizeId::from_index(*at))).map(|(_, name)| name.as_str())
     }
 
+    /// The parameters with their types as programs write them.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = (&str, String)> {
+        let size = |n: &Size| {
+            let mut text = String::new();
+            // Writing to a string does not fail.
+            let _ = n.write(&mut text, &mut |v| match v {
+                Var::Size(n) => self.sizes.get(n.index()).cloned().unwrap_or_default(),
+                Var::Index(_) | Var::Apply(_) => String::new(),
+            });
+            text
+        };
+        self.params.iter().map(move |(name, dims)| match dims.as_slice() {
+            [] => (name.as_str(), "real".to_owned()),
+            dims => (name.as_str(), format!("[{}] real", dims.iter().map(size).collect::<Vec<_>>().join(", "))),
+        })
+    }
+
     /// Calls the code, whose results are zero before.
     ///
     /// # Errors

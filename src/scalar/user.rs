@@ -133,7 +133,7 @@ impl UserFunction {
     }
 
     /// The function of tensors that it is, unless it is one of scalars.
-    pub fn of_tensors(&self) -> Option<&Arc<External>> {
+    pub(crate) fn of_tensors(&self) -> Option<&Arc<External>> {
         match &self.value {
             UserValue::External(external) => Some(external),
             UserValue::Formula(_) | UserValue::Native(_) | UserValue::Unregistered => None,

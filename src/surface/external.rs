@@ -7,15 +7,17 @@
 //! The header is read as that of a definition, whose parameters and results are those of a program; so sizes and types are what they are elsewhere.
 //! Refused are parameters that are no tensors of reals.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use super::ast::{Ast, Decl, Name, StorageKind};
-use super::{elaborate, parse};
+use super::{elaborate, parse, read};
 use crate::base::{ParamId, Span};
 use crate::error::{Error, Result};
 use crate::index::Size;
 use crate::scalar::UserFunction;
 use crate::scalar::external::{Argument, External};
+use crate::term::Program;
 
 impl UserFunction {
     /// A function of tensors: code that programs call by name and cannot look into. The header is that of a `def`; the code is given what the function
@@ -59,10 +61,10 @@ impl UserFunction {
         header: &str,
         code: impl Fn(&[Argument<'_>], &mut [&mut [f64]]) + Send + Sync + 'static,
     ) -> Result<UserFunction> {
-        let before = "def ";
-        let text = format!("{before}{header} = 0\n0");
-        let (mut ast, problems) = parse(&text);
+        let text = format!("def {header} = 0\n0");
+        let (mut ast, mut problems) = parse(&text);
         if !problems.is_empty() {
+            ast.locate(&mut problems);
             return Err(Error::Program(problems));
         }
         let (name, params) = signature(&mut ast, header)?;
@@ -83,6 +85,19 @@ impl UserFunction {
         let sizes = signature.sizes.values().cloned().collect();
         UserFunction::from_external(&name, External::new(sizes, taken, results, Arc::new(code)))
     }
+}
+
+/// The program that calls a function of tensors with its parameters.
+pub(crate) fn call_of(function: &UserFunction) -> Result<Program> {
+    let external = function.of_tensors().ok_or_else(|| Error::bug("external", "a function of numbers"))?;
+    let mut text = String::new();
+    for (param, ty) in external.parameters() {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "param {param} : {ty}");
+    }
+    let params: Vec<&str> = external.params.iter().map(|(param, _)| param.as_str()).collect();
+    let _ = write!(text, "{}({})", function.name(), params.join(", "));
+    read(&text, std::slice::from_ref(function))
 }
 
 /// Makes the declarations of a tree, one definition, parameters: those of the definition, and its result. Gives its name and theirs.

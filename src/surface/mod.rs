@@ -31,6 +31,7 @@ pub(crate) mod sexpr;
 pub use crate::base::{MAX_TEXT, locate};
 pub use crate::ty::MAX_NESTING as MAX_TYPE_NESTING;
 pub use elaborate::elaborate;
+pub(crate) use external::call_of;
 pub use format::format;
 pub use import::{Import, Loader, Reading, read, read_with};
 pub use parser::{MAX_DIAGNOSTICS, MAX_EXPRS, MAX_NESTING, parse};

@@ -88,18 +88,6 @@ impl<'a> Elaborator<'a> {
 
 /// What a function takes, as its header says it.
 fn header(external: &External) -> String {
-    let name = |n: &Size| {
-        let mut text = String::new();
-        // Writing to a string does not fail.
-        let _ = n.write(&mut text, &mut |v| match v {
-            crate::index::Var::Size(n) => external.sizes.get(n.0 as usize).cloned().unwrap_or_default(),
-            _ => String::new(),
-        });
-        text
-    };
-    let param = |(param, dims): &(String, Vec<Size>)| match dims.as_slice() {
-        [] => format!("{param} : real"),
-        dims => format!("{param} : [{}] real", dims.iter().map(name).collect::<Vec<_>>().join(", ")),
-    };
-    format!("({})", external.params.iter().map(param).collect::<Vec<_>>().join(", "))
+    let params = external.parameters().map(|(name, ty)| format!("{name} : {ty}"));
+    format!("({})", params.collect::<Vec<_>>().join(", "))
 }

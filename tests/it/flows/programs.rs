@@ -119,6 +119,8 @@ struct Maker {
     names: usize,
     /// Draws the parts that are written as functions applied, if any are.
     functions: Option<Rng>,
+    /// Whether vectors are at times the values of [`SUMS`].
+    calls: bool,
 }
 
 /// The program of a seed.
@@ -131,6 +133,16 @@ pub fn with_functions(seed: u64) -> (Drawn, Drawn) {
     let mut maker = Maker::new(seed, false);
     maker.functions = Some(Rng::with_seed(seed));
     (program(seed, false), maker.program())
+}
+
+/// The function that [`with_calls`] calls.
+pub const SUMS: &str = "def sums(x : [k] real) : [k] real = gen i < k. sum j < k. [j <= i] * x[j]\n";
+
+/// The program of a seed that calls a function `sums` of a vector, which is not defined in it, and has a number as its value.
+pub fn with_calls(seed: u64) -> Drawn {
+    let mut maker = Maker::new(seed, false);
+    maker.calls = true;
+    maker.program()
 }
 
 /// Definitions with parameters that are called as much of a program is.
@@ -187,7 +199,7 @@ impl Maker {
     fn new(seed: u64, is_real: bool) -> Maker {
         let mut rng = Rng::with_seed(seed);
         let fuel = rng.i32(15..70);
-        Maker { rng, is_real, fuel, names: 0, functions: None }
+        Maker { rng, is_real, fuel, names: 0, functions: None, calls: false }
     }
 
     fn chance(&mut self, percent: u8) -> bool {
@@ -247,6 +259,7 @@ impl Maker {
             lets.push_str(&self.binding(&mut scope));
         }
         let result = match self.rng.u8(0..8) {
+            _ if self.calls => self.real(&scope, 4),
             0 => self.whole(&scope),
             1 => format!("({}, {})", self.real(&scope, 3), self.whole(&scope)),
             2 => format!("({}, {})", self.whole(&scope), self.real(&scope, 2)),
@@ -465,6 +478,9 @@ impl Maker {
         }
         self.fuel -= 1;
         let bare = depth == 0 || self.fuel < 0;
+        if self.calls && !bare && dims.len() == 1 && self.chance(40) {
+            return format!("sums({})", self.tensor(dims, scope, depth - 1));
+        }
         // What is there, in whole or a slice of it.
         let ready: Vec<Tensor> = scope
             .tensors
