@@ -42,7 +42,7 @@
 //! | [`tutorial`], [`language`] | chapters for learners; how programs are written: documentation only |
 //! | [`prelude`] | the names that most programs need |
 //! | [`tensor`], [`kernel`] | values, sparse formats and files; what is bound, and what calls take and give |
-//! | [`builder`] | programs made in Rust, and scalar functions of your own |
+//! | [`builder`] | programs made in Rust, and functions of your own: of scalars, and of tensors from outside |
 //! | [`report`] | a page about a program and its derivative |
 //! | [`error`] | errors, and how they are drawn |
 //! | [`ir`] | the compiler from inside. Programs that use the library do not need it, and any version may change it |
@@ -86,7 +86,7 @@
 //! | [`ir::surface::ast`] | what was written | nothing |
 //! | [`ir::term`] | typed expression trees, in four normal forms | well typed; accesses in bounds; binders distinct; one user for each term |
 //! | [`ir::tssa`] | straight-line statements of six forms over whole tensors | operands first; no two statements equal; index names canonical |
-//! | [`ir::flow`] | loops over time around leaves, which are in Tensor-SSA | values given once, before they are read; states of one type |
+//! | [`ir::flow`] | loops over time around leaves, which are in Tensor-SSA, and calls of functions from outside | values given once, before they are read; states of one type |
 //! | [`ir::loops`] | loop nests over buffers and the arrays of relations | operands first; `+=` only to a part's own workspace; every sum in a fixed order |
 //! | [`ir::diff::Form`] | statements, pending tangents and a sum of guarded inner products | what the adjoint is while it is derived |
 //!
@@ -177,6 +177,7 @@
 //! | `⊞g Σs [p] · X0[i0] · X1[i1]` | contraction | [`ir::tssa::Rhs::Contract`] |
 //! | | leaf: what stands between loops; path: all states of a loop, `scan` | [`ir::flow::Leaf`], [`ir::flow::State`] |
 //! | | tile: steps of a loop that are together, between two checkpoints | [`ir::flow::tile_time`] |
+//! | | one-hot tensor: `gen q < n. (k = q)`, where a number tells the place; stand-in: the index that stands for such a number in proofs | |
 //! | | closure: a function with the bindings in scope where it stands; none is left behind `surface` | [`mod@ir::surface`] |
 //! | `D[e]`, total derivative | forward derivative; of a variable, its tangent | [`ir::diff::forward`] |
 //! | `D^T[e]`, adjoint derivative | adjoint | [`ir::diff::adjoint()`] |

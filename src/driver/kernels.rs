@@ -1,9 +1,9 @@
 //! Kernels of a function: its loop nests for some inputs, and which of its results are stored sparse.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::memory::Fitting;
 use super::{Function, Names, back_end};
 use crate::codegen::source::{Target, source};
 use crate::error::Result;
@@ -143,8 +143,8 @@ impl Function {
     /// ```
     pub fn kernel<'f>(&'f self, inputs: &'f Inputs) -> KernelBuilder<'f> {
         KernelBuilder {
-            function: self,
-            inputs,
+            function: Cow::Borrowed(self),
+            inputs: Cow::Borrowed(inputs),
             constants: Vec::new(),
             single: Vec::new(),
             results_in_single: false,
@@ -200,7 +200,7 @@ impl Function {
     pub fn matrix(&self, blocks: &[Block], stages: &mut Stages<'_>) -> Result<Matrix> {
         match &self.flow {
             Some(flow) => back_end::matrix_of_flow(flow, blocks, stages),
-            None => back_end::matrix(&self.tssa, blocks, stages),
+            None => back_end::matrix(self.meant(), blocks, stages),
         }
     }
 }
@@ -222,8 +222,8 @@ impl Function {
 #[derive(Clone, Debug)]
 #[must_use = "a kernel is made by `build`"]
 pub struct KernelBuilder<'f> {
-    function: &'f Function,
-    inputs: &'f Inputs,
+    function: Cow<'f, Function>,
+    inputs: Cow<'f, Inputs>,
     constants: Vec<String>,
     single: Vec<String>,
     results_in_single: bool,
@@ -318,27 +318,40 @@ impl KernelBuilder<'_> {
     /// # Errors
     /// Those of [`Kernel::bind_with_constants`]; [`Error::Request`](crate::Error::Request) for names that neither parameters nor results have,
     /// for results that cannot be sparse, for threads that cannot be started, and for a budget of [memory](KernelBuilder::memory) that is too small.
-    pub fn build(self) -> Result<Kernel> {
-        let rounded = (!self.single.is_empty()).then(|| {
-            let mut rounded = self.inputs.clone();
-            for name in &self.single {
-                rounded.store_in_single(name);
+    pub fn build(mut self) -> Result<Kernel> {
+        let mut notes = Vec::new();
+        if let Some(bytes) = self.memory {
+            let inputs = self.rounded_inputs();
+            let fitting = self.function.within(bytes, &inputs, &|function| self.footprint(function, &inputs))?;
+            notes = fitting.notes;
+            if let Cow::Owned(function) = fitting.function {
+                self.function = Cow::Owned(function);
             }
-            rounded
-        });
-        let inputs = rounded.as_ref().unwrap_or(self.inputs);
-        let mut kernel = match self.memory {
-            None => self.bind(self.function, inputs, self.engine)?,
-            Some(bytes) => {
-                let Fitting { function, notes } =
-                    self.function.within(bytes, inputs, &|function| self.footprint(function, inputs))?;
-                self.bind(&function, inputs, self.engine)?.with_memory_notes(notes)
-            }
-        };
-        if let Some(threads) = self.threads {
-            kernel.set_threads(threads)?;
         }
+        Ok(self.build_whole()?.with_memory_notes(notes))
+    }
+
+    fn build_whole(self) -> Result<Kernel> {
+        let Some(strict) = self.function.strict.clone() else { return self.bind(None) };
+        let function =
+            Function { tssa: Arc::unwrap_or_clone(strict), strict: None, ..self.function.clone().into_owned() };
+        let mut kernel = self.bind(Some(&function))?;
+        let inputs = Cow::Owned(self.inputs.into_owned());
+        let meant = KernelBuilder { function: Cow::Owned(function), inputs, ..self };
+        kernel.stand_in(move || meant.bind(None));
         Ok(kernel)
+    }
+
+    /// The inputs, with what is stored in single precision rounded.
+    fn rounded_inputs(&self) -> Cow<'_, Inputs> {
+        if self.single.is_empty() {
+            return Cow::Borrowed(&self.inputs);
+        }
+        let mut rounded = self.inputs.as_ref().clone();
+        for name in &self.single {
+            rounded.store_in_single(name);
+        }
+        Cow::Owned(rounded)
     }
 
     /// The nests of a function whose results are all dense.
@@ -351,27 +364,50 @@ impl KernelBuilder<'_> {
         Ok(nests)
     }
 
-    /// The kernel of a function.
-    fn bind(&self, function: &Function, inputs: &Inputs, engine: Engine) -> Result<Kernel> {
-        let limit = self.limit.unwrap_or(engine.limit());
-        let constants = strs(&self.constants);
-        if self.sparse.is_empty() {
-            return Kernel::bind_within(Arc::new(self.nests(function, inputs)?), inputs, &constants, engine, limit);
-        }
-        let mut assembly = function.assemble(&strs(&self.sparse))?;
+    fn assembly(&self, function: &Function, sparse: &[&str]) -> Result<Assembly> {
+        let mut assembly = function.assemble(sparse)?;
         assembly.store_in_single(&strs(&self.single))?;
         if self.results_in_single {
             assembly.store_results_in_single()?;
         }
-        assembly.bind_within(inputs, &constants, engine, limit)
+        Ok(assembly)
     }
 
     /// What a kernel of a function keeps; that depends on patterns that are found out where results are sparse.
     fn footprint(&self, function: &Function, inputs: &Inputs) -> Result<Footprint> {
-        match self.sparse.is_empty() {
-            true => Footprint::of(self.nests(function, inputs)?, inputs, &strs(&self.constants)),
-            false => Ok(self.bind(function, inputs, Engine::Interpreter)?.footprint().clone()),
+        let (constants, sparse) = (strs(&self.constants), strs(&self.sparse));
+        if sparse.is_empty() {
+            return Footprint::of(self.nests(function, inputs)?, inputs, &constants);
         }
+        let limit = self.limit.unwrap_or(Engine::Interpreter.limit());
+        let bound = self.assembly(function, &sparse)?.bind_within(inputs, &constants, Engine::Interpreter, limit)?;
+        Ok(bound.footprint().clone())
+    }
+
+    /// The kernel of the function, with results on the patterns of those of another one.
+    fn bind(&self, meant: Option<&Function>) -> Result<Kernel> {
+        let [constants, sparse] = [&self.constants, &self.sparse].map(|names| strs(names));
+        let (engine, limit) = (self.engine, self.limit.unwrap_or(self.engine.limit()));
+        let inputs = &*self.rounded_inputs();
+        let mut kernel = match sparse.as_slice() {
+            [] => {
+                let nests = self.nests(&self.function, inputs)?;
+                Kernel::bind_within(Arc::new(nests), inputs, &constants, engine, limit)?
+            }
+            sparse => {
+                let assembly = self.assembly(&self.function, sparse)?;
+                match meant {
+                    None => assembly.bind_within(inputs, &constants, engine, limit)?,
+                    Some(meant) => {
+                        assembly.bind_on_patterns_of(&meant.assemble(sparse)?, inputs, &constants, (engine, limit))?
+                    }
+                }
+            }
+        };
+        if let Some(threads) = self.threads {
+            kernel.set_threads(threads)?;
+        }
+        Ok(kernel)
     }
 }
 

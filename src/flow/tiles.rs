@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::build::Builder;
-use super::data::{Early, Leaf, Loops, Program, Scan, State, Stmt, ValueId};
+use super::data::{Call, Early, Leaf, Loops, Program, Scan, State, Stmt, ValueId};
 use super::join::join;
 use super::leaf::{Joined, Source, resized};
 use super::split::add_up;
@@ -436,6 +436,7 @@ impl Copies {
             out.push(match stmt {
                 Stmt::Leaf(leaf) => Stmt::Leaf(self.leaf(flow, leaf, loops)?),
                 Stmt::Scan(scan) => Stmt::Scan(self.scan(flow, scan, loops)?),
+                Stmt::Call(call) => Stmt::Call(self.call(flow, call)?),
             });
         }
         Ok(out)
@@ -456,6 +457,14 @@ impl Copies {
         })?;
         joined.give_all(&Leaf { program: leaf.program.clone(), takes: Vec::new(), gives: gives.clone() }, &vars)?;
         joined.finish(flow, loops, gives)
+    }
+
+    fn call(&mut self, flow: &mut Builder, call: &Call) -> Result<Call> {
+        let gives = call.gives.iter().map(|x| self.give(flow, *x)).collect::<Result<_>>()?;
+        let all = |sizes: &[Size]| sizes.iter().map(|n| self.affine(n)).collect::<Checked<Vec<_>>>();
+        let takes = call.takes.iter().map(|x| self.value(*x)).collect();
+        let when = call.when.map(|x| self.value(x));
+        Ok(Call { function: call.function, sizes: all(&call.sizes)?, axes: all(&call.axes)?, when, takes, gives })
     }
 
     fn scan(&mut self, flow: &mut Builder, scan: &Scan, loops: &Loops) -> Result<Scan> {

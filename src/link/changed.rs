@@ -79,7 +79,9 @@ fn added_to(body: &[Stmt], buffer: BufferId) -> Option<RealId> {
     let is_here = |places: Vec<&Place>| places.iter().filter(|place| place.buffer == buffer).count();
     let mut quiet = stores(body).len() == 1 && is_here(loads(body)) == 1 && to.buffer == buffer;
     for stmt in body {
-        stmt.visit(&mut |stmt| quiet &= !matches!(stmt, Stmt::Fill(_) | Stmt::Tuple(..) | Stmt::End(_)));
+        stmt.visit(&mut |stmt| {
+            quiet &= !matches!(stmt, Stmt::Fill(_) | Stmt::Call { .. } | Stmt::Tuple(..) | Stmt::End(_))
+        });
     }
     let added = body.iter().find_map(|stmt| match stmt {
         Stmt::Define(x, Real::Add(a, b)) if x == sum => match (from(*a), from(*b)) {

@@ -39,11 +39,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Arena, Id, IndexId, Interner, ParamId, SizeId};
 use crate::error::{Error, Result};
-use crate::flow::{self, Early, Leaf, Scan, State, ValueId};
+use crate::flow::{self, Call, Early, Leaf, Scan, State, ValueId};
 use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::loops::{
     Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId,
-    StepLimit, Stmt, loads, stores,
+    Run, StepLimit, Stmt, loads, stores,
 };
 use crate::schedule::Within;
 use crate::schedule::hold::compact;
@@ -84,6 +84,11 @@ pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program, Within) 
         match stmt {
             flow::Stmt::Leaf(leaf) if linker.gives_inits(leaf, flow.body.get(at + 1)) => linker.inits = Some(leaf),
             flow::Stmt::Leaf(leaf) => linker.leaf(leaf)?,
+            flow::Stmt::Call(call) => {
+                let mut open = Open::default();
+                let body = linker.call(call, &mut open)?;
+                linker.nests.push(Nest { buffers: open.buffers, decisions: Vec::new(), body });
+            }
             flow::Stmt::Scan(scan) => {
                 let mut open = Open::default();
                 let mut body = linker.scan(scan, &mut open)?;
@@ -170,6 +175,9 @@ impl Linker<'_> {
         while let Some(stmt) = stack.pop() {
             if let flow::Stmt::Leaf(leaf) = stmt {
                 self.read.extend(&leaf.takes);
+            }
+            if let flow::Stmt::Call(call) = stmt {
+                self.read.extend(call.reads());
             }
             if let flow::Stmt::Scan(scan) = stmt {
                 stack.extend(&scan.body);
@@ -350,12 +358,58 @@ impl Linker<'_> {
         Ok(out)
     }
 
+    /// A call of a function from outside, for each point of its axes. What it gives has a workspace.
+    fn call(&mut self, call: &Call, open: &mut Open) -> Result<Vec<Stmt>> {
+        let found = |v: &Var| matches!(v, Var::Size(n) if self.flow.signature.sizes.get(*n).is_none());
+        if call.sizes.iter().chain(&call.axes).any(|n| n.terms().iter().any(|(v, _)| found(v))) {
+            let name = self.flow.signature.functions.get(call.function).map_or("", |f| f.name());
+            return limitation(format!(
+                "a call of `{name}`, a function from outside, of tensors of as many steps as a loop has made"
+            ));
+        }
+        let (mut loops, mut at) = (Vec::new(), Vec::new());
+        for n in &call.axes {
+            let index = open.names.fresh_index();
+            loops.push((index, Domain::whole(n)?));
+            at.push(Affine::index(index));
+        }
+        for x in &call.gives {
+            let Shape { entries, dims } = self.shape(*x)?;
+            let buffer = Buffer::workspace(self.flow.values[*x].name.clone(), entries, dims);
+            let home = Home { buffer: self.buffers.push(buffer), row: None };
+            open.writes(home.buffer);
+            self.homes.insert(*x, home);
+        }
+        let runs = |of: &[ValueId]| {
+            let run = |x: &ValueId| {
+                let shape = self.shape(*x)?.dims.split_off(call.axes.len());
+                Ok(Run { place: self.home(*x)?.place(&at), shape })
+            };
+            of.iter().map(run).collect::<Result<Vec<_>>>()
+        };
+        let mut body =
+            vec![Stmt::Call { function: call.function, takes: runs(&call.takes)?, gives: runs(&call.gives)? }];
+        let mut out = Vec::new();
+        if let Some(when) = &call.when {
+            for x in &call.gives {
+                let (shape, home) = (self.shape(*x)?, self.home(*x)?.clone());
+                out.extend(places::zeros(&self.flow.frame, &shape, &home, &mut open.names, &mut self.arrays)?);
+            }
+            let asked = open.names.fresh_real();
+            let load = Stmt::Define(asked, Real::Load(self.home(*when)?.place(&at)));
+            body = vec![load, Stmt::If { cond: Cond::Support(asked), body }];
+        }
+        let wrap = |body, (index, domain)| vec![Stmt::one_by_one(index, domain, body)];
+        out.extend(loops.into_iter().rev().fold(body, wrap));
+        Ok(out)
+    }
+
     /// The first states of a scan and the loop over its steps.
     fn scan(&mut self, scan: &Scan, open: &mut Open) -> Result<Vec<Stmt>> {
         let Scan { index, steps, down, states, body, .. } = scan;
         let early = scan.ends(|x| self.read.contains(x));
         let inits = self.inits.take();
-        let (mut out, mut kept) = (Vec::new(), Vec::new());
+        let mut out = Vec::new();
         let last = open.names.affine(steps)?;
         let count = match early.filter(|early| early.most != *steps) {
             Some(early) => self.steps_of(scan, early, open, &mut out)?,
@@ -363,43 +417,12 @@ impl Linker<'_> {
         };
         let (first, end) =
             if *down { (last.clone(), Affine::constant(0)) } else { (Affine::constant(0), last.clone()) };
-        for state in states {
-            let is_before = |x: ValueId| states.iter().any(|other| other.before == x && x != state.before);
-            let (home, path) = match self.read.contains(&state.path) || is_before(state.after) {
-                false if let Some(home) = self.handed.remove(&state.last) => {
-                    self.homes.insert(state.last, home.clone());
-                    kept.push((home, None));
-                    continue;
-                }
-                true => {
-                    let path = self.store(state.path, Some(&mut *open))?;
-                    self.homes.insert(state.last, path.at(end.clone()));
-                    (path.at(first.clone()), Some(path))
-                }
-                // Nobody reads the path.
-                false => (self.store(state.last, Some(&mut *open))?, None),
-            };
-            match inits.is_some_and(|leaf| leaf.gives.contains(&state.init)) {
-                true => drop(self.homes.insert(state.init, home.clone())),
-                false => out.extend(self.copied(state.init, state.before, &home, open)?),
-            }
-            kept.push((home, path));
-        }
-        if let Some(leaf) = inits {
-            out.extend(self.leaf_inside(leaf, open)?);
-        }
+        let kept = self.first_states(scan, [&first, &end], inits, open, &mut out)?;
         let most = self.longest(&last, None)?;
         if !self.is_not_negative(&most, &open.around)? && !out.is_empty() {
             out = vec![Stmt::If { cond: Cond::NonNegative(most.clone()), body: out }];
         }
-        let name = |path: ValueId| self.flow.values[path].name.clone();
-        open.decisions.push(Decision::Steps { path: name(states.first().map_or(ValueId(0), |s| s.path)) });
-        if let (true, Some(steps)) = (scan.tiles, steps.as_constant()) {
-            let read = states.iter().filter(|state| self.read.contains(&state.path));
-            let kept =
-                read.map(|state| Decision::Checkpoints { path: name(state.path), states: steps.saturating_add(1) });
-            open.decisions.extend(kept);
-        }
+        self.decide(scan, open);
         let step = open.names.fresh_index();
         let here = if *down { last.sub(&step.into())?.add_constant(-1)? } else { step.into() };
         let next = here.add_constant(1)?;
@@ -430,21 +453,10 @@ impl Linker<'_> {
             inner.extend(match stmt {
                 flow::Stmt::Leaf(leaf) => self.leaf_inside(leaf, open)?,
                 flow::Stmt::Scan(scan) => self.scan(scan, open)?,
+                flow::Stmt::Call(call) => self.call(call, open)?,
             });
         }
-        copies.retain(|(state, home)| self.homes.get(&state.after) != Some(home));
-        copies = self.in_place(copies, body, &mut inner, open)?;
-        if scan.tiles {
-            for state in states {
-                let home = self.home(state.before)?;
-                if home.row.is_none() {
-                    changed::cut_loops(&mut inner, home.buffer)?;
-                }
-            }
-        }
-        for (state, to) in copies {
-            inner.extend(self.copied(state.after, state.before, &to, open)?);
-        }
+        self.states_after_step(copies, scan, &mut inner, open)?;
         open.around.pop();
         let early = early.cloned();
         if let Some(early) = &early {
@@ -456,6 +468,82 @@ impl Linker<'_> {
             self.wants_more(&early, count, open, &mut out)?;
         }
         Ok(out)
+    }
+
+    /// Where the states of a scan are, and their paths if those are kept, with statements that store the first states.
+    fn first_states(
+        &mut self,
+        scan: &Scan,
+        [first, end]: [&Affine; 2],
+        inits: Option<&Leaf>,
+        open: &mut Open,
+        out: &mut Vec<Stmt>,
+    ) -> Result<Vec<(Home, Option<Home>)>> {
+        let states = &scan.states;
+        let mut kept = Vec::with_capacity(states.len());
+        for state in states {
+            let is_before = |x: ValueId| states.iter().any(|other| other.before == x && x != state.before);
+            let (home, path) = match self.read.contains(&state.path) || is_before(state.after) {
+                false if let Some(home) = self.handed.remove(&state.last) => {
+                    self.homes.insert(state.last, home.clone());
+                    kept.push((home, None));
+                    continue;
+                }
+                true => {
+                    let path = self.store(state.path, Some(&mut *open))?;
+                    self.homes.insert(state.last, path.at(end.clone()));
+                    (path.at(first.clone()), Some(path))
+                }
+                // Nobody reads the path.
+                false => (self.store(state.last, Some(&mut *open))?, None),
+            };
+            match inits.is_some_and(|leaf| leaf.gives.contains(&state.init)) {
+                true => drop(self.homes.insert(state.init, home.clone())),
+                false => out.extend(self.copied(state.init, state.before, &home, open)?),
+            }
+            kept.push((home, path));
+        }
+        if let Some(leaf) = inits {
+            out.extend(self.leaf_inside(leaf, open)?);
+        }
+        Ok(kept)
+    }
+
+    /// Says how a scan runs.
+    fn decide(&self, scan: &Scan, open: &mut Open) {
+        let Scan { states, steps, .. } = scan;
+        let name = |path: ValueId| self.flow.values[path].name.clone();
+        open.decisions.push(Decision::Steps { path: name(states.first().map_or(ValueId(0), |s| s.path)) });
+        if let (true, Some(steps)) = (scan.tiles, steps.as_constant()) {
+            let read = states.iter().filter(|state| self.read.contains(&state.path));
+            let kept =
+                read.map(|state| Decision::Checkpoints { path: name(state.path), states: steps.saturating_add(1) });
+            open.decisions.extend(kept);
+        }
+    }
+
+    /// Has the states after a step be where those before it are.
+    fn states_after_step(
+        &mut self,
+        mut copies: Vec<(&State, Home)>,
+        scan: &Scan,
+        inner: &mut Vec<Stmt>,
+        open: &mut Open,
+    ) -> Result<()> {
+        copies.retain(|(state, home)| self.homes.get(&state.after) != Some(home));
+        copies = self.in_place(copies, &scan.body, inner, open)?;
+        if scan.tiles {
+            for state in &scan.states {
+                let home = self.home(state.before)?;
+                if home.row.is_none() {
+                    changed::cut_loops(inner, home.buffer)?;
+                }
+            }
+        }
+        for (state, to) in copies {
+            inner.extend(self.copied(state.after, state.before, &to, open)?);
+        }
+        Ok(())
     }
 
     /// Behind a step of a loop that ends early: it was made, and is the last one if it has changed nothing.
@@ -626,7 +714,7 @@ fn is_handed_on(state: &State, body: &[flow::Stmt]) -> bool {
         flow::Stmt::Scan(inner) => {
             inner.early.is_none() && inner.states.iter().any(|own| own.init == state.before && own.last == state.after)
         }
-        flow::Stmt::Leaf(_) => false,
+        flow::Stmt::Leaf(_) | flow::Stmt::Call(_) => false,
     };
     reads == 1 && body.iter().any(through)
 }

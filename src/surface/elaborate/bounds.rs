@@ -80,6 +80,8 @@ pub(super) struct Knowledge {
     /// What an index that an `exists` binds is called in the moved term.
     renamed: FxHashMap<IndexId, IndexId>,
     original: FxHashMap<IndexId, IndexId>,
+    /// What brackets about numbers say of the indices that stand for them.
+    meanings: FxHashMap<Pred, Pred>,
 }
 
 impl Knowledge {
@@ -125,10 +127,27 @@ impl Knowledge {
         for conjunct in p.conjuncts() {
             self.add(Fact::Guard(conjunct.clone()));
             let implied = within_shapes(conjunct, &|r| shape(program, r));
+            let implied = match self.meaning(conjunct) {
+                Some(said) => implied.and(said),
+                None => implied,
+            };
             if implied != *conjunct {
                 self.add(Fact::Implied(implied));
             }
         }
+    }
+
+    /// Remembers what a bracket says of the indices that stand for numbers.
+    pub(super) fn remember_meaning(&mut self, said: Pred, meant: Pred) {
+        self.meanings.insert(said, meant);
+    }
+
+    fn meaning(&self, said: &Pred) -> Option<Pred> {
+        if self.meanings.is_empty() {
+            return None;
+        }
+        let opposite = || self.meanings.get(&said.negate()?)?.negate();
+        self.meanings.get(said).cloned().or_else(opposite)
     }
 
     fn add(&mut self, fact: Fact) {
@@ -522,7 +541,12 @@ impl<'a> Elaborator<'a> {
         let sizes = sizes.map(|sizes| sizes.join(" and "));
         let help = match sizes {
             _ if never && args.iter().any(|(a, _)| a.as_constant().is_some_and(|k| k < 0)) => {
-                "indices count from 0; the last place of `x : [n] real` is `x[n - 1]`".to_owned()
+                let from_the_end = |(a, extent): &(Affine, Size)| match a.as_constant() {
+                    Some(k) if k < 0 => extent.add_constant(k).map_or_else(|_| self.show(a), |a| self.show(&a)),
+                    _ => self.show(a),
+                };
+                let places: Vec<String> = args.iter().map(from_the_end).collect();
+                format!("indices count from 0; counted from the end it is `{what}{open}{}{close}`", places.join(", "))
             }
             _ if never => "indices count from 0".to_owned(),
             // A fact about sizes is seldom meant to vary.

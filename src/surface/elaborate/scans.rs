@@ -67,12 +67,20 @@ impl<'a> Elaborator<'a> {
 
     /// The first value is on the stack: the body comes next.
     pub(super) fn enter_scan(&mut self, at: ExprId, steps: Option<Size>) {
-        let Expr::Scan { kind, index, state, body, .. } = self.expr(at) else { return };
+        let Expr::Scan { kind, index, state, init: first, body, .. } = self.expr(at) else { return };
         let init = self.pop_value_in(Place::State(kind.word()));
         self.values.push(init);
         // The state of a `prod` has a name that nobody can write.
         let name = if state.text.contains(' ') { "p" } else { &state.text };
+        let name = name.trim_matches(['(', ')']);
         let var = init.map(|init| self.program.fresh_var(name, self.program.ty(init)));
+        let typed = match self.expr(*first) {
+            Expr::Typed { ty, .. } => self.refine(ty),
+            _ => None,
+        };
+        if let Some((var, refined)) = var.zip(typed) {
+            self.refined.insert(var, refined);
+        }
         let id = self.enter_index(&index.text, steps.as_ref());
         self.bind(&state.text, var.map_or(Binding::Error, Binding::Var));
         self.tasks.push(Task::Scan { at, index: id, steps, state: var });
@@ -99,8 +107,17 @@ impl<'a> Elaborator<'a> {
         self.values.push(value);
     }
 
+    /// The `iterate` that an expression is the step of, which is complete but for that.
+    pub(super) fn iterated(&self, step: ExprId) -> Option<ExprId> {
+        let Some(Task::Scan { at, .. }) = self.tasks.last() else { return None };
+        match self.expr(*at) {
+            Expr::Scan { kind: LoopKind::Iterate, body, .. } if *body == step => Some(*at),
+            _ => None,
+        }
+    }
+
     /// The body with the type of the state.
-    fn next_state(&mut self, at: ExprId, init: TermId, body: TermId) -> Option<TermId> {
+    pub(super) fn next_state(&mut self, at: ExprId, init: TermId, body: TermId) -> Option<TermId> {
         let Expr::Scan { kind, state, body: body_at, .. } = self.expr(at) else { return None };
         let ty = self.program.ty(init);
         if self.program.ty(body) == ty {
@@ -141,7 +158,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// A value with another type whose sizes are equal for what is known here, element by element.
-    fn fitted(&mut self, value: TermId, ty: TypeId, span: Span) -> Option<TermId> {
+    pub(super) fn fitted(&mut self, value: TermId, ty: TypeId, span: Span) -> Option<TermId> {
         let from = self.program.ty(value);
         if from == ty {
             return Some(value);
