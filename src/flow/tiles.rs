@@ -491,3 +491,45 @@ impl Copies {
         Ok(Scan { index, steps, states, early, body, ..scan.clone() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All states that are kept at a time.
+    fn kept(steps: u64, levels: u32) -> u64 {
+        match tile(steps, levels) {
+            None => steps,
+            Some((length, rest)) => steps / length + kept(length, levels - 1) + kept(steps % length, rest),
+        }
+    }
+
+    #[test]
+    fn roots_are_the_least_that_reach() {
+        for power in 1..5 {
+            for n in 0..2000 {
+                let b = root(n, power);
+                assert!(b.pow(power) >= n && (b == 0 || (b - 1).pow(power) < n), "{n}, {power}: {b}");
+            }
+        }
+        assert_eq!(root(u64::MAX, 2), 1 << 32);
+    }
+
+    #[test]
+    fn levels_keep_few_states() {
+        assert_eq!([1, 2, 3].map(|levels| kept(1_000_000, levels)), [1_000_000, 2_000, 300]);
+        for steps in [5, 17, 1009, 4096, 65_537, 999_983] {
+            for levels in 2..6 {
+                let few = 2 * u64::from(levels) * root(steps, levels) + 8;
+                assert!(kept(steps, levels) <= few.min(steps), "{steps} steps in {levels} levels");
+            }
+        }
+    }
+
+    #[test]
+    fn few_steps_are_no_tiles() {
+        assert!((0..4).all(|steps| tile(steps, 2).is_none()));
+        assert_eq!(tile(100, 1), None);
+        assert_eq!(tile(4, 2), Some((2, 1)));
+    }
+}

@@ -154,3 +154,74 @@ fn bound(nest: &mut Stmt, (depth, index): (usize, IndexId), a: &Affine, is_zero:
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::Id;
+
+    const STATE: BufferId = BufferId(0);
+
+    fn index(i: usize) -> Affine {
+        Affine::index(IndexId::from_index(i))
+    }
+
+    fn at(buffer: BufferId, places: &[Affine]) -> Place {
+        Place { buffer, at: places.to_vec() }
+    }
+
+    /// `for i, j { z = 0; if test { z = e[j] }; s[i, j] = s[i, j] + z }`, and more in the loop.
+    fn adds(test: Cond, more: Vec<Stmt>) -> Stmt {
+        let [number, zero, sum, term] = [0, 1, 2, 3].map(RealId);
+        let here = at(STATE, &[index(0), index(1)]);
+        let given = vec![Stmt::Define(term, Real::Load(at(BufferId(1), &[index(1)]))), Stmt::Assign(zero, term)];
+        let mut body = vec![
+            Stmt::Define(number, Real::Load(here.clone())),
+            Stmt::Local(zero),
+            Stmt::If { cond: test, body: given },
+            Stmt::Define(sum, Real::Add(number, zero)),
+        ];
+        body.extend(more);
+        body.push(Stmt::Store(here, sum));
+        let whole = || Domain::whole(&Affine::constant(9)).expect("it fits");
+        let inner = Stmt::one_by_one(IndexId::from_index(1), whole(), body);
+        Stmt::one_by_one(IndexId::from_index(0), whole(), vec![inner])
+    }
+
+    fn bounds(stmt: &Stmt) -> (usize, usize) {
+        match stmt {
+            Stmt::For { domain: Domain::Range { lower, upper }, .. } => (lower.len(), upper.len()),
+            _ => (0, 0),
+        }
+    }
+
+    fn cut(mut stmt: Stmt) -> [(usize, usize); 2] {
+        cut_loops(std::slice::from_mut(&mut stmt), STATE).expect("it fits");
+        [bounds(&stmt), bounds(&stmt.body()[0])]
+    }
+
+    #[test]
+    fn tests_become_bounds_of_their_loop() {
+        // i - 2 u, where u is outside.
+        let of_rows = index(0).sub(&index(9).scale(2).expect("it fits")).expect("it fits");
+        assert_eq!(cut(adds(Cond::NonNegative(of_rows.clone()), Vec::new())), [(2, 1), (1, 1)]);
+        let below = of_rows.scale(-1).expect("it fits");
+        assert_eq!(cut(adds(Cond::NonNegative(below), Vec::new())), [(1, 2), (1, 1)]);
+        assert_eq!(cut(adds(Cond::Zero(of_rows), Vec::new())), [(2, 2), (1, 1)]);
+        // j - i is a test of the inner loop.
+        let triangle = index(1).sub(&index(0)).expect("it fits");
+        assert_eq!(cut(adds(Cond::NonNegative(triangle), Vec::new())), [(1, 1), (2, 1)]);
+    }
+
+    #[test]
+    fn loops_that_do_more_stay() {
+        let test = || Cond::NonNegative(index(0));
+        let whole = [(1, 1), (1, 1)];
+        let other = vec![Stmt::Store(at(BufferId(2), &[index(0)]), RealId(3))];
+        assert_eq!(cut(adds(test(), other)), whole);
+        let elsewhere = vec![Stmt::Define(RealId(4), Real::Load(at(STATE, &[index(1), index(0)])))];
+        assert_eq!(cut(adds(test(), elsewhere)), whole);
+        assert_eq!(cut(adds(Cond::Any(vec![test(), test()]), Vec::new())), whole);
+        assert_eq!(cut(adds(Cond::NonNegative(index(0).scale(2).expect("it fits")), Vec::new())), whole);
+    }
+}
