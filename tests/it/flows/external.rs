@@ -195,16 +195,16 @@ fn second_derivatives_go_through_what_is_given() {
     let function = parsed(text, std::slice::from_ref(&square)).expect("it is right");
     assert_eq!(all_ways(&function.gradient(["x"]).expect("a gradient"), &inputs! { "x" => 3.0 }), Ok(vec![27.0]));
     let refused = function.hessian(["x"]).expect_err("nothing is known of the adjoint").to_string();
-    assert!(refused.contains("`square_adjoint` from outside, of which no `square_adjoint_forward` is given"), "{refused}");
-    let header = "square_adjoint_forward(x : real, y : real, dy : real, z : real, tx : real, ty : real, tdy : real) : real";
+    assert!(refused.contains("`square_adjoint` from outside, of which no `square_adjoint_adjoint` is given"), "{refused}");
+    let header = "square_adjoint_adjoint(x : real, y : real, dy : real, dx : real, z : real) : (real, real, real)";
     let second = UserFunction::external(header, |given, out| {
-        let [x, _, dy, _, tx, _, tdy] = given else { return };
-        out[0][0] = 2.0 * tx[0] * dy[0] + 2.0 * x[0] * tdy[0];
+        let [x, _, dy, _, z] = given else { return };
+        (out[0][0], out[2][0]) = (2.0 * dy[0] * z[0], 2.0 * x[0] * z[0]);
     });
     let functions = [square.clone(), second.expect("a header")];
     let hessian = parsed(text, &functions).and_then(|f| f.hessian(["x"])).expect("all is given");
     assert_eq!(all_ways(&hessian, &inputs! { "x" => 3.0 }), Ok(vec![18.0]));
-    let other = UserFunction::external("square_adjoint_forward(x : real) : real", |_, _| {}).expect("a header");
+    let other = UserFunction::external("square_adjoint_adjoint(x : real) : real", |_, _| {}).expect("a header");
     let refused = parsed(text, &[square, other]).and_then(|f| f.hessian(["x"])).expect_err("it is another function");
     assert!(refused.to_string().contains("does not take and give what a derivative of `square_adjoint` does"), "{refused}");
 }
