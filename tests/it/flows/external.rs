@@ -195,7 +195,7 @@ fn second_derivatives_go_through_what_is_given() {
     let function = parsed(text, std::slice::from_ref(&square)).expect("it is right");
     assert_eq!(all_ways(&function.gradient(["x"]).expect("a gradient"), &inputs! { "x" => 3.0 }), Ok(vec![27.0]));
     let refused = function.hessian(["x"]).expect_err("nothing is known of the adjoint").to_string();
-    assert!(refused.contains("`square_adjoint` from outside, of which no `square_adjoint_adjoint` is given"), "{refused}");
+    assert!(refused.contains("`square_adjoint` from outside, of which no `square_adjoint_forward` is given"), "{refused}");
     let header = "square_adjoint_adjoint(x : real, y : real, dy : real, dx : real, z : real) : (real, real, real)";
     let second = UserFunction::external(header, |given, out| {
         let [x, _, dy, _, z] = given else { return };
