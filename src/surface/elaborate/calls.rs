@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::ast::{BinaryOp, Expr, ExprId, Name, TypeExpr};
+use super::super::ast::{BinaryOp, Expr, ExprId, Name, TypeExpr, TypeKind};
 use super::functions::{Closure, Held, Item};
 use super::names::{Binding, Global, closest};
 use super::sizes::show_formal;
@@ -90,17 +90,7 @@ impl<'a> Elaborator<'a> {
             return;
         }
         match (name, self.globals.get(name).copied()) {
-            ("select", _) => {
-                if self.arity(name, 3, args, span) {
-                    self.enter_anchor();
-                    self.tasks.push(Task::Select(at));
-                    self.tasks.push(Task::Value(args[2]));
-                    self.tasks.push(Task::SelectElse(at));
-                    self.tasks.push(Task::Value(args[1]));
-                    self.tasks.push(Task::EnterGuard);
-                    self.tasks.push(Task::Pred(args[0]));
-                }
-            }
+            ("select", _) => self.enter_select(at, args, span),
             ("real", _) => {
                 if self.arity(name, 1, args, span) {
                     self.index_value(args[0]);
@@ -123,10 +113,9 @@ impl<'a> Elaborator<'a> {
                 self.tasks.extend(args.iter().rev().map(|a| Task::Value(*a)));
             }
             (_, Some(Global::Map(_))) => self.index_value(at),
+            (_, Some(Global::Constructor(ty, constructor))) => self.construct(at, (ty, constructor), args),
+            (_, Some(Global::Function(f))) if self.enter_external(at, f, args) => {}
             (_, Some(Global::Function(f))) => {
-                if self.enter_external(at, f, args) {
-                    return;
-                }
                 if self.arity(name, self.places(Primitive::User(f)), args, span) {
                     self.apply(at, Function::Value(Primitive::User(f)), args);
                 }
@@ -156,6 +145,19 @@ impl<'a> Elaborator<'a> {
                     self.values.push(None);
                 }
             },
+        }
+    }
+
+    /// `select(p, a, b)`
+    fn enter_select(&mut self, at: ExprId, args: &[ExprId], span: Span) {
+        if self.arity("select", 3, args, span) {
+            self.enter_anchor();
+            self.tasks.push(Task::Select(at));
+            self.tasks.push(Task::Value(args[2]));
+            self.tasks.push(Task::SelectElse(at));
+            self.tasks.push(Task::Value(args[1]));
+            self.tasks.push(Task::EnterGuard);
+            self.tasks.push(Task::Pred(args[0]));
         }
     }
 
@@ -323,7 +325,15 @@ impl<'a> Elaborator<'a> {
         if self.can_call(at, def, site, args.len()) {
             let variables = self.arguments_of(args);
             self.tasks.push(Task::Expand { at, def, args: variables.0 });
-            self.tasks.extend(variables.1);
+            let params = self.definitions[def].params;
+            let is_index = |e: ExprId| {
+                let at = args.iter().position(|arg| *arg == e);
+                at.and_then(|at| params.get(at)).is_some_and(|(_, ty)| matches!(ty.kind, TypeKind::Index(_)))
+            };
+            self.tasks.extend(variables.1.into_iter().map(|task| match task {
+                Task::Value(e) if is_index(e) => Task::IndexArgument(e),
+                task => task,
+            }));
         }
     }
 
@@ -374,8 +384,9 @@ impl<'a> Elaborator<'a> {
     }
 
     /// The arguments that are variables, so that a sparse parameter stays sparse in what is called, and what the others take.
-    pub(super) fn arguments_of(&self, args: &[ExprId]) -> (Vec<Option<VarId>>, Vec<Task<'a>>) {
+    pub(super) fn arguments_of(&mut self, args: &[ExprId]) -> (Vec<Option<VarId>>, Vec<Task<'a>>) {
         let variables: Vec<Option<VarId>> = args.iter().map(|a| self.as_variable(*a)).collect();
+        self.read_as_numbers.extend(variables.iter().flatten());
         let computed = args.iter().zip(&variables).rev().filter(|(_, v)| v.is_none());
         let tasks = computed.map(|(a, _)| Task::Value(*a)).collect();
         (variables, tasks)
@@ -408,6 +419,10 @@ impl<'a> Elaborator<'a> {
             self.values.push(None);
             return;
         };
+        let Some((found, around)) = self.index_arguments(at, &definition, &mut args, &sizes) else {
+            self.values.push(None);
+            return;
+        };
         let span = self.span(at);
         self.warn_of_empty(def, &sizes, span);
         self.definitions[def].expanded += 1;
@@ -434,13 +449,14 @@ impl<'a> Elaborator<'a> {
             self.bind(name, Binding::Size(size.clone()));
             bound.push(name);
         }
-        let mut lets = Vec::new();
-        for ((name, ty), argument) in params.iter().zip(args) {
+        let mut lets = around;
+        for (((name, ty), argument), found) in params.iter().zip(args).zip(found) {
             let binding = match argument {
                 Argument::Variable(var) => Binding::Var(var),
                 Argument::Value(value) => {
                     let var = self.program.fresh_var(&name.text, self.program.ty(value));
                     lets.push((var, value));
+                    self.remember_argument(var, found);
                     Binding::Var(var)
                 }
                 Argument::Function(shape) => Binding::Function(self.typed(shape, &name.text, ty, &typing)),

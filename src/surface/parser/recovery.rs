@@ -84,6 +84,7 @@ impl Parser<'_> {
     fn expected(&self) -> &'static str {
         match self.frames.last() {
             Some(Frame::LetValue { .. }) => "an operator, or a line break or `in` and the rest of the program",
+            Some(Frame::CaseValue { .. }) => "an operator, or `of` and the arms",
             Some(Frame::IfCondition { .. }) => "an operator, or `then`",
             Some(Frame::IfThen { .. }) => "an operator, or `else`",
             Some(Frame::Extent { open: Some(_), .. }) => "an operator, `,` or `)`",
@@ -120,7 +121,9 @@ impl Parser<'_> {
             Some(Frame::LetValue { .. }) if is_decl(self.token()) => {
                 let message = format!("expected the rest of the program behind a `let`, found {found}");
                 let help = match self.token() {
-                    Token::Def => "definitions come before the first `let`; a function that uses a variable is `let f = fn a : real. ..`",
+                    Token::Def => {
+                        "definitions come before the first `let`; a function that uses a variable is `let f = fn a : real. ..`"
+                    }
                     _ => "declarations come before the first `let`",
                 };
                 return self.report(Diagnostic::new("misplaced-declaration", self.current.span, message).help(help));
@@ -131,6 +134,7 @@ impl Parser<'_> {
             }
             Some(Frame::Call { open, close, .. }) => return self.unclosed(*open, symbol_text(*close)),
             Some(Frame::Apply { open, .. }) => return self.unclosed(*open, "`)`"),
+            Some(Frame::CaseValue { .. }) => ("`of` and the arms of the `case`", "missing-body", self.current.span),
             Some(Frame::IfCondition { .. }) => ("`then` and a value", "missing-body", self.current.span),
             Some(Frame::IfThen { .. }) => ("`else` and a value", "missing-body", self.current.span),
             Some(Frame::Extent { open: Some(open), .. }) => return self.unclosed(*open, "`)`"),

@@ -66,7 +66,7 @@ impl Parser<'_> {
             return Next::Expect;
         }
         let before = self.diagnostics.len();
-        let state = self.pattern(0, "the state, as in `s = e0`").unwrap_or_else(|| Pattern::Name(self.no_name()));
+        let state = self.pattern(0, "the state, as in `s = e0`", true).unwrap_or_else(|| Pattern::Name(self.no_name()));
         self.expect(Token::Equal, "and the state at the beginning");
         head.sound &= self.diagnostics.len() == before;
         if !head.sound && self.eat(Token::Dot).is_some() {
@@ -85,11 +85,13 @@ impl Parser<'_> {
                 self.open(Frame::ScanBody { head, steps, state: state.clone(), init });
                 return state;
             }
+            Pattern::Typed(ref name, _) => (name.span, state),
             Pattern::Pair(span, ..) => (span, state),
         };
+        let init = self.with_types(&pattern, init);
         let text = pattern.whole();
         let whole = Name { text: text.clone(), span };
-        self.open(Frame::ScanBody { head, steps, state: whole.clone(), init });
+        self.open_typed_body(head, steps, whole.clone(), init, &pattern);
         let start = self.current.span;
         self.open_parts(pattern, &text, start);
         whole
@@ -100,7 +102,7 @@ impl Parser<'_> {
         let start = self.advance().span;
         let before = self.diagnostics.len();
         let what = "the state, as in `iterate s = e0 while c. e`";
-        let state = self.pattern(0, what).unwrap_or_else(|| Pattern::Name(self.no_name()));
+        let state = self.pattern(0, what, true).unwrap_or_else(|| Pattern::Name(self.no_name()));
         self.expect(Token::Equal, "and the state at the beginning");
         let sound = self.diagnostics.len() == before;
         // Nobody can write this name.
