@@ -211,7 +211,7 @@ fn second_derivatives_go_through_what_is_given() {
     let functions = [square.clone(), second.expect("a header")];
     let hessian = parsed(text, &functions).and_then(|f| f.hessian(["x"])).expect("all is given");
     assert_eq!(all_ways(&hessian, &inputs! { "x" => 3.0 }), Ok(vec![18.0]));
-    let other = UserFunction::external("square_adjoint_adjoint(x : real) : real", |_, _| {}).expect("a header");
+    let other = UserFunction::external("square_adjoint_forward(x : real) : real", |_, _| {}).expect("a header");
     let refused = parsed(text, &[square, other]).and_then(|f| f.hessian(["x"])).expect_err("it is another function");
     assert!(
         refused.to_string().contains("does not take and give what a derivative of `square_adjoint` does"),
