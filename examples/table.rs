@@ -9,7 +9,7 @@ use iverson::prelude::*;
 const LOSS: &str = "param height : [k] real\nparam at : [n] real\nparam y : [n] real\nassume k >= 3
 let error = table(height, at) - y
 let bend = gen i < k - 2. height[i] - 2 * height[i + 1] + height[i + 2]
-(mean i < n. error[i]^2) + 0.1 * sum(bend^2)";
+(mean i < n. error[i]^2) + 0.01 * sum(bend^2)";
 
 /// The place in the table before a number from 0 to 1, and how far it is to the next one.
 fn place(at: f64, heights: usize) -> (usize, f64) {
@@ -53,7 +53,7 @@ pub fn run(out: &mut dyn Write) -> Result<(f64, f64), Box<dyn Error>> {
     for value in &mut losses {
         let mut slope = [0.0; 12];
         kernel.call_into(&height, (value, &mut slope))?;
-        height.iter_mut().zip(slope).for_each(|(height, slope)| *height -= 0.5 * slope);
+        height.iter_mut().zip(slope).for_each(|(height, slope)| *height -= 2.0 * slope);
     }
     writeln!(out, "the loss fell from {:.4} to {:.4}", losses[0], losses[399])?;
     Ok((losses[0], losses[399]))

@@ -15,8 +15,9 @@
 //! # Ok::<(), iverson::Error>(())
 //! ```
 //!
-//! [`Function::build`](crate::Function::build) compiles what [`Builder::finish`] gives, and [`Function::build_with`](crate::Function::build_with) what calls scalar
-//! functions in Rust, each a [`UserFunction`] with its partial derivatives as [`Formula`]s.
+//! [`Function::build`](crate::Function::build) compiles what [`Builder::finish`] gives, and [`Function::build_with`](crate::Function::build_with) what calls
+//! functions in Rust, each a [`UserFunction`]: scalar ones with their partial derivatives as [`Formula`]s, and functions of tensors
+//! [from outside](UserFunction::external) with their backpropagators.
 //!
 //! A [`Builder`] owns a graph; [`Expr`], [`Index`] and [`Guard`] are places in it, and are copied freely. `gen` is a word of the
 //! Rust 2024 language, hence [`generate`].

@@ -102,7 +102,7 @@ fn has_jam(stmt: &Stmt) -> bool {
 pub(super) fn may_repeat(body: &[Stmt]) -> bool {
     let (mut again, mut read) = (!changes_outside(body), BTreeSet::new());
     let mut visit = |stmt: &Stmt| match stmt {
-        Stmt::Fill(_) | Stmt::Tuple(..) | Stmt::End(_) => again = false,
+        Stmt::Fill(_) | Stmt::Tuple(..) | Stmt::Call { .. } | Stmt::End(_) => again = false,
         Stmt::Store(place, _) => again &= !read.contains(&place.buffer),
         stmt => read.extend(stmt.load().map(|place| place.buffer)),
     };

@@ -118,11 +118,15 @@ pub(super) fn cheapest(
         Ok((join(&flow.finish(body, outputs))?, results))
     };
     match sweep {
-        Sweep::Cheapest => {
-            let (forward, adjoint) = (by(Sweep::Forward)?, by(Sweep::Adjoint)?);
-            let order = work(&tally(&forward.0)?, &tally(&adjoint.0)?)?;
-            Ok(if order == Ordering::Greater { adjoint } else { forward })
-        }
+        Sweep::Cheapest => match (by(Sweep::Forward), by(Sweep::Adjoint)) {
+            (Ok(forward), Ok(adjoint)) => {
+                let order = work(&tally(&forward.0)?, &tally(&adjoint.0)?)?;
+                Ok(if order == Ordering::Greater { adjoint } else { forward })
+            }
+            // Of a function from outside one derivative alone may be given.
+            (Ok(one), Err(Error::Request(_))) | (Err(Error::Request(_)), Ok(one)) => Ok(one),
+            (Err(error), _) | (_, Err(error)) => Err(error),
+        },
         sweep => by(sweep),
     }
 }

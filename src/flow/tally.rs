@@ -4,6 +4,8 @@
 //! [X = gen g < n. rhs, under loops t < T]  ==  X = gen t < T, g < n. rhs
 //! ```
 //!
+//! Calls of functions from outside count nothing: nobody knows what they take.
+//!
 //! All statements of all leaves, each with the steps of the loops around it as further axes: it has as many points as the statement takes all in all, and
 //! so [`certificate::cost`](crate::certificate::cost) of the list is that of the flow. The list is no program to run: what statements read is left as
 //! it is, and those that say the same stand as often as they run.

@@ -37,6 +37,10 @@ impl<'a> Events<'a> {
                 Stmt::Define(_, Real::Load(place)) if place.buffer == before => self.loads.push(event(Some(place))),
                 Stmt::Store(place, _) if place.buffer == after => self.stores.push(event(Some(place))),
                 Stmt::Fill(buffer) if *buffer == after => self.stores.push(event(None)),
+                // What is called reads all of the state at once.
+                Stmt::Call { takes, .. } if takes.iter().any(|run| run.place.buffer == before) => {
+                    self.loads.push(event(None));
+                }
                 _ => {}
             }
             let count = loops.len();
@@ -83,6 +87,10 @@ pub(super) fn replace(body: &mut [Stmt], from: BufferId, to: BufferId) {
             Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => replace(body, from, to),
             Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) if place.buffer == from => place.buffer = to,
             Stmt::Fill(buffer) if *buffer == from => *buffer = to,
+            Stmt::Call { takes, gives, .. } => {
+                let runs = takes.iter_mut().chain(gives).filter(|run| run.place.buffer == from);
+                runs.for_each(|run| run.place.buffer = to);
+            }
             _ => {}
         }
     }

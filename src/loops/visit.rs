@@ -215,6 +215,13 @@ pub(crate) fn stored(body: &[Stmt]) -> Vec<BufferId> {
             Stmt::Store(Place { buffer, .. }, _) | Stmt::Fill(buffer) if !buffers.contains(buffer) => {
                 buffers.push(*buffer);
             }
+            Stmt::Call { gives, .. } => {
+                for run in gives {
+                    if !buffers.contains(&run.place.buffer) {
+                        buffers.push(run.place.buffer);
+                    }
+                }
+            }
             _ => {}
         });
     }

@@ -137,7 +137,7 @@ fn is_all(whole: &Stmt, part: &Stmt, id: BufferId) -> bool {
     count(whole) == count(part)
 }
 
-/// The only statement of a nest in which a buffer occurs; nothing where there are others, or it is filled.
+/// The only statement of a nest in which a buffer occurs; nothing where there are others, or it is filled or given to code from outside.
 fn homes(nests: &[Nest]) -> BTreeMap<BufferId, Option<(usize, usize)>> {
     let mut homes = BTreeMap::new();
     for (at, nest) in nests.iter().enumerate() {
@@ -146,6 +146,9 @@ fn homes(nests: &[Nest]) -> BTreeMap<BufferId, Option<(usize, usize)>> {
                 let home = Some((at, number));
                 if let Stmt::Fill(buffer) = stmt {
                     homes.insert(*buffer, None);
+                }
+                if let Stmt::Call { takes, gives, .. } = stmt {
+                    homes.extend(takes.iter().chain(gives).map(|run| (run.place.buffer, None)));
                 }
                 if let Some(Place { buffer, .. }) = place(stmt) {
                     let known = homes.entry(*buffer).or_insert(home);

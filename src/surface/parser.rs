@@ -314,6 +314,8 @@ impl Parser<'_> {
     fn program(&mut self) {
         // A misspelt declaration is read as the body; the declarations behind it are no second mistake.
         let mut body_failed = false;
+        // Whether a declaration stands behind the body: what stands behind it was meant as the body.
+        let mut misplaced = false;
         loop {
             let token = self.token();
             if token == Token::End {
@@ -333,6 +335,7 @@ impl Parser<'_> {
                             .help("declarations come before the body"),
                     );
                 }
+                misplaced |= self.ast.body.is_some();
                 self.decl();
             } else if self.import() {
             } else if let Some(keyword) = self.misspelt_declaration() {
@@ -342,7 +345,9 @@ impl Parser<'_> {
                 let body = self.expression(&[]);
                 self.ast.body = Some(body.id);
             } else {
-                self.report_rest();
+                if !misplaced {
+                    self.report_rest();
+                }
                 body_failed = true;
                 self.skip(|token| is_decl(token) || matches!(token, Token::Let | Token::In));
                 if self.eat(Token::In).is_some() || self.token() == Token::Let {

@@ -589,6 +589,15 @@ fn flows_are_composed() {
 }
 
 /// What parameters that are constant lead to is computed once, with the same bits.
+/// States that a program names have these names in what is printed of it, however many they are.
+#[test]
+fn states_keep_their_names() {
+    let text = "param a : real\nfst (fold t < 3, (x, y, z) = (a, 1, 2). (y * x, z + x, x * z))";
+    let gradient = Function::parse(text).and_then(|f| f.gradient(["a"])).expect("it has a gradient").to_string();
+    assert!(gradient.contains("scan t < 3, (x, y, z) = (a, 1, 2)."), "{gradient}");
+    assert!(gradient.contains("fold t < 3 down, (dx, dy, dz) = (1, 0, 0)."), "{gradient}");
+}
+
 #[test]
 fn constants_change_no_bit() {
     let function = program("lstm");

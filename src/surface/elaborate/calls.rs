@@ -90,17 +90,7 @@ impl<'a> Elaborator<'a> {
             return;
         }
         match (name, self.globals.get(name).copied()) {
-            ("select", _) => {
-                if self.arity(name, 3, args, span) {
-                    self.enter_anchor();
-                    self.tasks.push(Task::Select(at));
-                    self.tasks.push(Task::Value(args[2]));
-                    self.tasks.push(Task::SelectElse(at));
-                    self.tasks.push(Task::Value(args[1]));
-                    self.tasks.push(Task::EnterGuard);
-                    self.tasks.push(Task::Pred(args[0]));
-                }
-            }
+            ("select", _) => self.enter_select(at, args, span),
             ("real", _) => {
                 if self.arity(name, 1, args, span) {
                     self.index_value(args[0]);
@@ -124,10 +114,8 @@ impl<'a> Elaborator<'a> {
             }
             (_, Some(Global::Map(_))) => self.index_value(at),
             (_, Some(Global::Constructor(ty, constructor))) => self.construct(at, (ty, constructor), args),
+            (_, Some(Global::Function(f))) if self.enter_external(at, f, args) => {}
             (_, Some(Global::Function(f))) => {
-                if self.enter_external(at, f, args) {
-                    return;
-                }
                 if self.arity(name, self.places(Primitive::User(f)), args, span) {
                     self.apply(at, Function::Value(Primitive::User(f)), args);
                 }
@@ -157,6 +145,19 @@ impl<'a> Elaborator<'a> {
                     self.values.push(None);
                 }
             },
+        }
+    }
+
+    /// `select(p, a, b)`
+    fn enter_select(&mut self, at: ExprId, args: &[ExprId], span: Span) {
+        if self.arity("select", 3, args, span) {
+            self.enter_anchor();
+            self.tasks.push(Task::Select(at));
+            self.tasks.push(Task::Value(args[2]));
+            self.tasks.push(Task::SelectElse(at));
+            self.tasks.push(Task::Value(args[1]));
+            self.tasks.push(Task::EnterGuard);
+            self.tasks.push(Task::Pred(args[0]));
         }
     }
 

@@ -203,11 +203,10 @@ fn second_derivatives_go_through_what_is_given() {
         refused.contains("`square_adjoint` from outside, of which no `square_adjoint_forward` is given"),
         "{refused}"
     );
-    let header =
-        "square_adjoint_forward(x : real, y : real, dy : real, z : real, tx : real, ty : real, tdy : real) : real";
+    let header = "square_adjoint_adjoint(x : real, y : real, dy : real, dx : real, z : real) : (real, real, real)";
     let second = UserFunction::external(header, |given, out| {
-        let [x, _, dy, _, tx, _, tdy] = given else { return };
-        out[0][0] = 2.0 * tx[0] * dy[0] + 2.0 * x[0] * tdy[0];
+        let [x, _, dy, _, z] = given else { return };
+        (out[0][0], out[2][0]) = (2.0 * dy[0] * z[0], 2.0 * x[0] * z[0]);
     });
     let functions = [square.clone(), second.expect("a header")];
     let hessian = parsed(text, &functions).and_then(|f| f.hessian(["x"])).expect("all is given");
