@@ -64,6 +64,10 @@ pub struct Scan {
     /// Where it may end before its last step; `steps` is then a size that is found out, unless another loop is around.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early: Option<Early>,
+    /// Whether the last states are taken as the [solution](super::implicit) of `s = body(s)`, near which the first ones are, and how many steps a
+    /// linear equation for its derivative takes at most. Such a scan has one step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub implicit: Option<Size>,
     /// A step.
     pub body: Vec<Stmt>,
 }

@@ -54,7 +54,8 @@ fn block(flow: &mut Builder, body: &[Stmt], read: &BTreeSet<ValueId>, loops: &Lo
         inside.push((scan.index, scan.steps.clone()));
         let scan = Scan { body: block(flow, &scan.body, read, &inside)?, ..scan.clone() };
         let is_path_read = scan.states.iter().any(|state| read.contains(&state.path));
-        let ending = match scan.early.is_none() && !scan.down && !is_path_read {
+        let may_end = scan.early.is_none() && scan.implicit.is_none() && !scan.down;
+        let ending = match may_end && !is_path_read {
             true => ending(flow, &scan, loops)?,
             false => None,
         };
@@ -103,8 +104,7 @@ fn ending(flow: &mut Builder, scan: &Scan, loops: &Loops) -> Result<Option<Scan>
         flow.retype(state.path, ty);
     }
     let early = Some(Early { changes, most: scan.steps.clone() });
-    let Scan { index, down, states, .. } = scan.clone();
-    Ok(Some(Scan { index, steps, down, states, early, body }))
+    Ok(Some(Scan { steps, early, body, ..scan.clone() }))
 }
 
 /// Which elements of the states change in a step: axes and a guard over the first indices. Nothing where that is not known, or depends on the step.

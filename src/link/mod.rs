@@ -327,7 +327,7 @@ impl Linker<'_> {
 
     /// The first states of a scan and the loop over its steps.
     fn scan(&mut self, scan: &Scan, open: &mut Open) -> Result<Vec<Stmt>> {
-        let Scan { index, steps, down, states, early: _, body } = scan;
+        let Scan { index, steps, down, states, early: _, implicit: _, body } = scan;
         let early = scan.ends(|x| self.read.contains(x));
         let (mut out, mut kept) = (Vec::new(), Vec::new());
         let last = open.names.affine(steps)?;

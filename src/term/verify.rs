@@ -299,7 +299,13 @@ impl Verifier<'_> {
                 expect(variables[*var].ty == of(value), &format!("the value is not of the type of {var}"))?;
                 result(of(body))
             }
-            Term::Scan { steps, state, init, body, .. } => self.check_scan(steps, *state, [of(init), of(body)], ty),
+            Term::Scan { steps, down, state, init, body, implicit, index: _ } => {
+                if let Some(most) = implicit {
+                    self.check_extent(most)?;
+                    expect(*steps == Size::constant(1) && !down, "a fixpoint has one step")?;
+                }
+                self.check_scan(steps, *state, [of(init), of(body)], ty)
+            }
         }
     }
 
