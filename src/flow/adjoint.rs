@@ -352,8 +352,7 @@ impl Adjoint {
         let mut by_state = Active { values: moving.iter().map(|state| state.last).collect(), ..Active::default() };
         by_state.through(&step)?;
         all_given(&step, &mut own);
-        // At the solution the state after a step is the one before.
-        let known: Known = scan.states.iter().map(|state| (copy(state.after), state.last)).collect();
+        let known = Known::new();
         let index = self.flow.index("k");
         let mut inside = loops.clone();
         inside.push((index, Size::constant(1)));

@@ -11,7 +11,7 @@
 //! elements change in a step is a value of the step, so that both engines and the reference end at the same one.
 //!
 //! With `n` in the place of `k` the flow means the same, also a derivative of it: what is printed and counted has `n`. Looked at are loops whose last
-//! states alone are read. One inside of another loop finds out no size: paths would have other lengths in each step. It ends early where no path of it is read,
+//! states alone are read, and whose steps end with the leaf that has the test; if loops are before it, no step mentions the loop index. One inside of another loop finds out no size: paths would have other lengths in each step. It ends early where no path of it is read,
 //! and a derivative that reads one makes all steps.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,8 @@ pub fn end_early(program: &Program) -> Result<Program> {
     let mut read: BTreeSet<ValueId> = program.outputs.iter().flat_map(|output| output.values.iter().copied()).collect();
     program.body.iter().for_each(|stmt| stmt.visit_reads(&mut |x| read.extend([x])));
     let body = block(&mut flow, &program.body, &read, &Loops::new())?;
-    Ok(flow.finish(body, program.outputs.clone()))
+    // Leaves of loops in a loop that has got another number of steps know of it.
+    join(&flow.finish(body, program.outputs.clone()))
 }
 
 // Scans nest to a bounded depth.
@@ -109,7 +110,11 @@ fn ending(flow: &mut Builder, scan: &Scan, loops: &Loops) -> Result<Option<Scan>
 
 /// Which elements of the states change in a step: axes and a guard over the first indices. Nothing where that is not known, or depends on the step.
 fn changes(scan: &Scan) -> Option<Vec<(Vec<Size>, Pred)>> {
-    let [Stmt::Leaf(leaf)] = scan.body.as_slice() else { return None };
+    let [before @ .., Stmt::Leaf(leaf)] = scan.body.as_slice() else { return None };
+    // What the statements before give may depend on the step as well.
+    if !before.is_empty() && !scan.is_steady() {
+        return None;
+    }
     let program = &leaf.program;
     let mut found = Vec::new();
     for state in &scan.states {

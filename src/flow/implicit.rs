@@ -15,13 +15,13 @@
 //! **The linear equation is a fixpoint again**, so it prints, parses and is differentiated as others are. It is iterated from 0 on,
 //!
 //! ```text
-//! iterate (w, r) = (0, 1) while r > 2^-80, at most n. (f, |f - w|^2 / |f|^2)        f = d + J^T w
+//! iterate (w, r) = (0, 1) while r > 0, at most n. (f, if q > 1e-24 or q < r then q else 0)        f = d + J^T w, q = |f - w|^2 / |f|^2
 //! ```
 //!
-//! and made one step more. All states count together, and where a derivative has several columns each ends by itself. The relative change of the last
-//! step is then at most `2^-40`, and the error of `w` at most `2^-40 q / (1 - q)` of it where each step shrinks distances by a factor `q < 1`; so
-//! it is about as exact as `a` is. A step that is no contraction has no such bound: the iteration ends after `n` steps, or where a number
-//! overflows, with what it has.
+//! and made one step more. So it goes on until the relative change of a step is `1e-12` at most, and then as long as the change gets less, to what
+//! rounding allows. All states count together, and where a derivative has several columns each ends by itself. The error of `w` is at most
+//! `1e-12 / (1 - q)` of it where each step shrinks distances by a factor `q < 1`. A step that is no contraction has no such bound: the iteration ends
+//! after `n` steps, or where a number overflows, with what it has.
 //!
 //! *Why by iteration*: where the solution was found by going on from state to state, `J` shrinks, and as many steps as found the state
 //! find the derivative. Each is a product of `J` with a vector, that is, the derivative of the step, as sparse as the step is. A direct solution would
@@ -34,14 +34,14 @@ use super::build::Builder;
 use super::data::{Early, Leaf, Loops, Scan, State, Stmt, ValueId};
 use super::leaf::{Joined, Small};
 use crate::base::VarId;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index::{Pred, RelationRef, Size, View};
 use crate::scalar::{Comparison, Number, Op};
 use crate::tssa::{self, Operand};
 use crate::ty::{Storage, Types};
 
-/// The square of the relative change at which an iteration ends.
-const CLOSE: f64 = 1.0 / (1_u128 << 80) as f64;
+/// The square of the relative change down to which an iteration goes on in any case.
+const CLOSE: f64 = 1e-24;
 
 /// `w = body(w)`, linear in `w`.
 pub(super) struct Equation {
@@ -122,7 +122,8 @@ fn iterate(
     Ok(lasts)
 }
 
-/// `if r > 2^-80 then (f, |f - w|^2 / |f|^2) else (w, r)` for states `(w, f)` and a change `r`; gives what the next states are, and whether they change.
+/// `if r > 0 then (f, if q > 1e-24 or q < r then q else 0) else (w, r)` for states `(w, f)` and a change `r`; gives what the next states are, and whether
+/// they change.
 fn step(
     flow: &mut Builder,
     states: &[(ValueId, ValueId)],
@@ -131,15 +132,13 @@ fn step(
 ) -> Result<(Leaf, Vec<ValueId>, ValueId)> {
     let mut joined = Joined::new(flow);
     let now = joined.read(change, Vec::new());
-    let (builder, limit) = literal(&mut joined, CLOSE)?;
-    let more = builder.map(&[], Pred::True, Op::Compare(Comparison::Less).into(), vec![limit, now])?;
-    builder.suggest_name(more, "c");
-    let test = |holds| Pred::Relation {
-        relation: RelationRef::Computed { var: more, view: View::Support },
-        args: Vec::new(),
-        holds,
+    let (builder, zero) = literal(&mut joined, 0.0)?;
+    let less = |builder: &mut tssa::Builder, guard: &Pred, a, b| {
+        let var = builder.map(&[], guard.clone(), Op::Compare(Comparison::Less).into(), vec![a, b])?;
+        let relation = RelationRef::Computed { var, view: View::Support };
+        Ok::<_, Error>([true, false].map(|holds| Pred::Relation { relation, args: Vec::new(), holds }))
     };
-    let (more, done) = (test(true), test(false));
+    let [more, done] = less(builder, &Pred::True, zero, now)?;
     let mut after = Vec::with_capacity(states.len() + 1);
     let mut squares: Option<[VarId; 2]> = None;
     for (w, f) in states {
@@ -169,7 +168,9 @@ fn step(
     let [moved, size] = squares.unwrap_or([now; 2]);
     let (builder, one) = literal(&mut joined, 1.0)?;
     let ratio = builder.map(&[], more.clone(), Op::Div.into(), vec![moved, size])?;
-    let next = builder.add(&[], [(more.clone(), ratio), (done, now)])?;
+    let (builder, limit) = literal(&mut joined, CLOSE)?;
+    let ([far, _], [closer, _]) = (less(builder, &more, limit, ratio)?, less(builder, &more, ratio, now)?);
+    let next = builder.add(&[], [(more.clone().and(far.or(closer)), ratio), (done, now)])?;
     let changes = builder.contract(&[], &[], more, vec![Operand { var: one, indices: Vec::new() }])?;
     let name = |flow: &mut Builder, name: &str| flow.value(name, Types::REAL, Storage::Dense);
     let (new, told) = (name(flow, "change"), name(flow, "changes"));
