@@ -25,8 +25,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::active::Active;
-use super::build::Builder;
 use super::again::again;
+use super::build::Builder;
 use super::data::{Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
 use super::extend::extended;
 use super::implicit::{Equation, solve};
@@ -374,7 +374,8 @@ impl Adjoint {
                 let leaf = self.small(loops).slice(&name, path, &scan.last_place())?;
                 terms.push(self.push(leaf, out)?);
             }
-            let terms: Vec<ValueId> = terms.into_iter().chain(inner.values.remove(&state.last).unwrap_or_default()).collect();
+            let terms: Vec<ValueId> =
+                terms.into_iter().chain(inner.values.remove(&state.last).unwrap_or_default()).collect();
             states.push((before, self.total_or_zeros(&name, &terms, state.last, &inside, &mut body)?));
         }
         let solved = solve(&mut self.flow, Equation { states, body, most: most.clone() }, loops, out)?;

@@ -75,8 +75,8 @@ pub struct Scan {
 /// When a scan [ends early](super::end_early): behind the first step that changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Early {
-    /// How many elements of the states change in a step: a number that the body gives. Where it is 0 the states after the step are those before, and
-    /// so would be those after all further steps.
+    /// How many elements of the states change in a step: a number that the body gives. Where it is 0 the states after the step are those after all
+    /// further steps.
     pub changes: ValueId,
     /// How many steps there are at most.
     pub most: Size,
@@ -208,6 +208,20 @@ impl Program {
             }
         }
         depth
+    }
+
+    /// Whether a scan is a [fixpoint](super::implicit).
+    pub fn has_fixpoints(&self) -> bool {
+        let mut stack: Vec<&Stmt> = self.body.iter().collect();
+        while let Some(stmt) = stack.pop() {
+            if let Stmt::Scan(scan) = stmt {
+                if scan.implicit.is_some() {
+                    return true;
+                }
+                stack.extend(&scan.body);
+            }
+        }
+        false
     }
 
     /// How many statements its leaves have together.

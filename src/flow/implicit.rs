@@ -53,12 +53,7 @@ pub(super) struct Equation {
 }
 
 /// The states of the scan that has the solution.
-pub(super) fn solve(
-    flow: &mut Builder,
-    equation: Equation,
-    loops: &Loops,
-    out: &mut Vec<Stmt>,
-) -> Result<Vec<State>> {
+pub(super) fn solve(flow: &mut Builder, equation: Equation, loops: &Loops, out: &mut Vec<Stmt>) -> Result<Vec<State>> {
     let Equation { states, body, most } = equation;
     let near = iterate(flow, &states, &body, &most, loops, out)?;
     let mut solved = Vec::with_capacity(states.len());

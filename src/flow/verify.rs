@@ -5,8 +5,8 @@
 //!   body, its paths behind it. The scans of a loop index have one number of steps, and none is in another.
 //! - *Leaves*: the program of a leaf is well formed; its signature is the one of [`Program::leaf_signature`] but for types that are its own and sizes
 //!   that came later; its outputs are the values it gives.
-//! - *Early ends*: a loop that ends early goes up; its number of steps may be a size that it alone finds out, if no loop is around, which is known
-//!   behind it; the number of changes is a number that its body gives.
+//! - *Early ends*: the number of steps of a loop that ends early and goes up may be a size that it alone finds out, if no loop is around, which is
+//!   known behind it; the number of changes is a number that its body gives.
 //! - *Fixpoints*: they have one step, which does not mention the index.
 //! - *Types*: the first state, those before and after a step and the last one have one type `T` and dense storage, the path has `[steps + 1] T`.
 
@@ -164,7 +164,8 @@ impl Check<'_> {
         let finds = early.filter(|early| early.most != *steps);
         if let Some(most) = &scan.implicit {
             let one = *steps == Size::constant(1) && !scan.down && early.is_none();
-            if !one || body.iter().any(|stmt| stmt.mentions(*index)) || self.program.signature.check_size(most).is_err() {
+            if !one || body.iter().any(|stmt| stmt.mentions(*index)) || self.program.signature.check_size(most).is_err()
+            {
                 self.complain(format!("{index} is no index of a fixpoint"));
             }
         }

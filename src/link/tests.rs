@@ -121,7 +121,15 @@ impl Make {
                 State { init: *init, before: *before, after: *after, path: *path, last }
             })
             .collect();
-        flow::Stmt::Scan(Scan { index: self.index(index), steps: self.size(steps), down, states, early: None, implicit: None, body })
+        flow::Stmt::Scan(Scan {
+            index: self.index(index),
+            steps: self.size(steps),
+            down,
+            states,
+            early: None,
+            implicit: None,
+            body,
+        })
     }
 
     fn done(mut self, body: Vec<flow::Stmt>, outputs: &[(&str, ValueId)]) -> flow::Program {

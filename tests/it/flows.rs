@@ -5,6 +5,7 @@
 //! language, with derivatives by complex steps.
 
 mod early;
+mod fixpoints;
 mod functions;
 mod jacobians;
 pub mod programs;

@@ -102,7 +102,9 @@ impl<'a> Elaborator<'a> {
             let array = self.push(Term::Scan { index, steps, down, state, init, body, implicit }, span)?;
             match kind {
                 LoopKind::Scan => Some(array),
-                LoopKind::Fold | LoopKind::Iterate | LoopKind::Fixpoint => self.push(Term::Access { array, index: last }, span),
+                LoopKind::Fold | LoopKind::Iterate | LoopKind::Fixpoint => {
+                    self.push(Term::Access { array, index: last }, span)
+                }
             }
         });
         self.values.push(value);

@@ -19,7 +19,8 @@ use crate::lexer::Token;
 use crate::surface::ast::{Expr, ExprId, LoopKind, Name};
 use crate::ty::MOST_STEPS;
 
-const AT_MOST: &str = "`fixpoint s = e0 while c, at most n. e` says how many steps it makes at most, and so does its derivative";
+const AT_MOST: &str =
+    "`fixpoint s = e0 while c, at most n. e` says how many steps it makes at most, and so does its derivative";
 
 impl Parser<'_> {
     /// Reads from the word to the range.
