@@ -235,7 +235,6 @@ fn arms_run_where_they_are_taken() {
         ("f(s * w[0])", 1),
         ("(sum i < n. f(s * w[i]))", 6),
         ("(sum i < n, j < n. f(s * w[i] + w[j]))", 36),
-        ("(max i < n. f(s * w[i]))", 6),
         ("(fold i < n, r = s. f(r * w[i]))", 6),
         ("(fold i < n, r = s. (sum j < n. f(r * w[i] + w[j])))", 36),
         ("(fold i < n, r = s. fold j < n, q = r. f(q * w[i]) + w[j])", 36),

@@ -96,7 +96,7 @@ fn in_every_place() {
         "param x : [n] real\nlet (s, r) = fixpoint (s, r) = (0, x), at most 80. (sin(sum(r)) / 4 + x[0], gen i < n. cos(r[i] + s) / 4) in s * sum(r)",
         "param x : [n] real\nlet (s, (r, q)) = fixpoint (s, (r, q)) = (0, (1, 2)), at most 80. (r / 3 + x[0], (cos(q) / 3, x[1])) in s + r + q",
         // Below indices and brackets.
-        "param x : [n] real\nassume n >= 3\nsum i < n. x[i] * (fixpoint s = 0, at most 80. cos(s + x[i]) / 3)",
+        "param x : [n] real\nsum i < n. x[i] * (fixpoint s = 0, at most 80. cos(s + x[i]) / 3)",
         "param x : [n] real\nsum i < n. [i > 0] * (fixpoint s = x[i], at most 80. cos(s * x[i - 1]) / 3)",
         "param x : [n] real\nsum i < n, j < n. (fixpoint s = 0 while abs(cos(s + x[i] * x[j]) / 3 - s) > 1e-15, at most 80. cos(s + x[i] * x[j]) / 3)",
         // In loops, and loops in it.
@@ -114,12 +114,14 @@ fn in_every_place() {
         "param x : [n] real\nx[0] * (fixpoint s = x[1], at most 80. 2)",
         "param x : [n] real\nfixpoint s = x[0], at most 80. x[1]^2",
     ];
-    for text in cases {
+    for (k, text) in cases.iter().enumerate() {
         let text = &text.replacen('\n', "\nassume n >= 3\n", 1);
         let function = parsed(text);
         let inputs = inputs(&function, &[("n", 3)], &usual, &[]);
         judge(text, &function, &inputs);
-        engines(text, &function, &inputs);
+        if k % 4 == 0 {
+            engines(text, &function, &inputs);
+        }
     }
 }
 
@@ -154,7 +156,7 @@ fn random_equations() {
         format!("{f}({state} / 2 + {inner}) / {} + {inner} / 9", rng.usize(2..5))
     }
     let mut rng = Rng::with_seed(24);
-    for _ in 0..12 {
+    for _ in 0..8 {
         let body = equation(&mut rng, "s", 2);
         let text = match rng.usize(0..3) {
             0 => format!("param x : [n] real\nassume n >= 3\nfixpoint s = x[0], at most 90. {body}"),
