@@ -107,7 +107,7 @@ pub fn lower(program: &term::Program, until: Stage, stages: &mut Stages<'_>) -> 
     if until < Stage::Simplify {
         return Ok(Staged::TensorSsa(tssa));
     }
-    Ok(Staged::TensorSsa(simplified(&tssa, &simplify::Options::default(), stages)?.0))
+    Ok(Staged::TensorSsa(simplified(&tssa, &simplify::Options::default(), stages)?.program))
 }
 
 /// A pass over a program in Tensor-SSA that takes no more work than its length allows.
@@ -125,15 +125,15 @@ fn simplified(
     program: &tssa::Program,
     options: &simplify::Options,
     stages: &mut Stages<'_>,
-) -> Result<(tssa::Program, simplify::Report)> {
-    let mut report = None;
+) -> Result<simplify::Simplified> {
+    let mut found = None;
     let program = stages.run("simplify", || {
         let simplified = simplify::simplify(program, options)?;
-        report = Some(simplified.report);
+        found = Some((simplified.strict, simplified.report));
         Ok(simplified.program)
     })?;
-    match report {
-        Some(report) => Ok((program, report)),
+    match found {
+        Some((strict, report)) => Ok(simplify::Simplified { program, strict, report }),
         None => Err(Error::bug("driver", "simplification did not run")),
     }
 }
@@ -155,6 +155,8 @@ pub struct Function {
     source: Option<term::Program>,
     /// The program, unless it has loops.
     tssa: tssa::Program,
+    /// The program that is meant, where `tssa` takes data to be finite: that is it wherever its results are numbers.
+    strict: Option<Arc<tssa::Program>>,
     /// A program with loops.
     flow: Option<flow::Program>,
     /// What kernels of a derivative with loops run instead.
@@ -264,6 +266,7 @@ impl Function {
         Function {
             source: None,
             tssa,
+            strict: None,
             flow: None,
             steps: None,
             dependents: Vec::new(),
@@ -341,6 +344,13 @@ impl Function {
     /// The program in Tensor-SSA. Of one with loops, which is a [`flow`](Function::flow), there are no statements here but its signature.
     pub fn tensor_ssa(&self) -> &tssa::Program {
         &self.tssa
+    }
+
+    /// The program in Tensor-SSA that says what its results are. It is [`tensor_ssa`](Function::tensor_ssa), which is printed and runs, but for
+    /// derivatives that multiply dense matrices with rows that only a sparse one reads: numbers in other rows are taken to be finite in what is
+    /// printed. Kernels compare, and run this program where a result would be NaN. That printed text has no such guard.
+    pub fn meant(&self) -> &tssa::Program {
+        self.strict.as_deref().unwrap_or(&self.tssa)
     }
 
     /// The program as a term: as it was written, or, for a derivative, put together again for reading.
@@ -462,8 +472,8 @@ impl Function {
                 report,
             });
         }
-        let (program, report) = simplified(&self.tssa, options, &mut Stages::new())?;
-        let function = Function { source: None, tssa: program, ..self.clone() };
+        let simplify::Simplified { program, strict, report } = simplified(self.meant(), options, &mut Stages::new())?;
+        let function = Function { source: None, tssa: program, strict: strict.map(Arc::new), ..self.clone() };
         Ok(Simplification { function, report })
     }
 

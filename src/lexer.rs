@@ -52,6 +52,9 @@ pub(crate) enum Token {
     Fst,
     Snd,
     Real,
+    Case,
+    /// `|` between the arms of a `case`, and the constructors of a type.
+    Bar,
     If,
     Then,
     Else,
@@ -132,6 +135,7 @@ pub(crate) fn keyword(text: &str) -> Option<Token> {
         "fst" => Token::Fst,
         "snd" => Token::Snd,
         "real" => Token::Real,
+        "case" => Token::Case,
         "if" => Token::If,
         "then" => Token::Then,
         "else" => Token::Else,
@@ -206,6 +210,8 @@ pub(crate) struct Lexer<'a> {
     no_comment_ends: bool,
     line_start: usize,
     indent: u32,
+    /// How many constructs are open in which `|` stands between parts.
+    pub(crate) bars: usize,
 }
 
 impl<'a> Lexer<'a> {
@@ -221,6 +227,7 @@ impl<'a> Lexer<'a> {
             no_comment_ends: false,
             line_start: at,
             indent: 0,
+            bars: 0,
         }
     }
 
@@ -306,6 +313,9 @@ impl<'a> Lexer<'a> {
             } else if let Some(token) = symbol(c) {
                 self.at += c.len_utf8();
                 self.operator(token, start, diagnostics)
+            } else if c == '|' && self.bars > 0 && !self.rest().starts_with("||") {
+                self.at += 1;
+                Token::Bar
             } else if self.rest().starts_with("!=") {
                 self.at += 2;
                 Token::NotEqual

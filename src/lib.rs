@@ -176,6 +176,7 @@
 //! | `E`, right-hand side of Tensor-SSA | right-hand side | [`ir::tssa::Rhs`] |
 //! | `⊞g Σs [p] · X0[i0] · X1[i1]` | contraction | [`ir::tssa::Rhs::Contract`] |
 //! | | leaf: what stands between loops; path: all states of a loop, `scan` | [`ir::flow::Leaf`], [`ir::flow::State`] |
+//! | | one-hot tensor: `gen q < n. (k = q)`, where a number tells the place; stand-in: the index that stands for such a number in proofs | |
 //! | | closure: a function with the bindings in scope where it stands; none is left behind `surface` | [`mod@ir::surface`] |
 //! | `D[e]`, total derivative | forward derivative; of a variable, its tangent | [`ir::diff::forward`] |
 //! | `D^T[e]`, adjoint derivative | adjoint | [`ir::diff::adjoint()`] |

@@ -23,6 +23,7 @@ use crate::base::{FunctionId, Id, IndexId, ParamId, RelationId, SizeId, VarId};
 use crate::error::{Error, Result};
 use crate::flow;
 use crate::index::{Affine, Application, Checked, Pred, RelationRef, Size, Var};
+use crate::present;
 use crate::scalar::{self, Number, Primitive, UserFunction, UserValue};
 use crate::stages::{self, Stages};
 use crate::surface;
@@ -124,7 +125,10 @@ impl Function {
             let message = "a program with parameters that depend on others cannot be made part of another one";
             return Err(Error::Request(message.to_owned()));
         }
-        let term = self.term()?;
+        let term = match &self.strict {
+            Some(strict) => present::present(strict)?,
+            None => self.term()?,
+        };
         if term.form == NormalForm::Surface {
             return Ok(term);
         }

@@ -49,7 +49,9 @@ pub(super) fn simplified(
     let mut report: Option<simplify::Report> = None;
     let program = stages.run("simplify", || {
         let program = flow::map_leaves(program, &mut |leaf| {
-            let simplified = simplify::simplify(leaf, options)?;
+            // Of what a step makes of NaN a result need not be NaN.
+            let options = simplify::Options { finite_data: false, ..options.clone() };
+            let simplified = simplify::simplify(leaf, &options)?;
             match &mut report {
                 Some(report) => report.join(simplified.report),
                 None => report = Some(simplified.report),

@@ -1,6 +1,6 @@
 //! Calls: what they take and give, how it is checked, and which engine runs.
 //!
-//! All ways to call a kernel end in [`Kernel::run`], which compares number, length and precision of all slices with what was bound; native
+//! All ways to call a kernel end in [`Kernel::run_as_meant`], and so in [`Kernel::run`], which compares number, length and precision of all slices with what was bound; native
 //! code relies on that.
 
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Kernel {
             Passed::Any(inputs) => self.call_given(inputs, outputs),
             Passed::Double(inputs) => {
                 let mut scratch = self.scratch()?;
-                let result = self.run(Given::Double(inputs), outputs, &mut scratch.machine);
+                let result = self.run_as_meant(Given::Double(inputs), outputs, &mut scratch.machine);
                 self.give_back(scratch);
                 result.map(|()| Copied::default())
             }
@@ -61,7 +61,7 @@ impl Kernel {
         }
         let mut scratch = self.scratch()?;
         let Scratch { machine, copies } = &mut scratch;
-        let result = copies.with(inputs, |slices| self.run(Given::Mixed(slices), outputs, machine));
+        let result = copies.with(inputs, |slices| self.run_as_meant(Given::Mixed(slices), outputs, machine));
         self.give_back(scratch);
         result
     }

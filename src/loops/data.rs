@@ -374,7 +374,8 @@ pub enum Stmt {
         /// How the result comes about.
         how: Search,
     },
-    /// `index = place`, a number that a loop has stored to say how many steps it made: an integer from 0 to `most`.
+    /// The integer part of a stored number, cut to the range from 0 to `most`: how many steps a loop made, or the only place at which an index may be
+    /// the number.
     Length {
         /// The index defined.
         index: IndexId,

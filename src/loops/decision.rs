@@ -125,6 +125,8 @@ decisions! {
         Solved {} "an index that an equation determines has no loop"
         Bounds {} "guards are bounds of loops"
         Extremum {} "the place of an extremum is found once for each row"
+        Told {} "a number that is loaded tells the place: no other is asked"
+        Tells { stored: StoredAs } "stored {stored}: its numbers tell places"
         Target { map: String } "{map} is a map: its target is loaded"
         Targets { map: String } "the targets of {map} that are in use are visited, each once"
         Entries { relation: String } "the entries of {relation} are visited, and no other places"

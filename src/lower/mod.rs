@@ -13,6 +13,7 @@
 //! | `scope` | the nest on the way: what is known, what has been read, what is open |
 //! | `points` | loops over the points of a guard |
 //! | `witness` | loops over the places for which something exists |
+//! | `one_hot` | places that numbers tell |
 //! | `guard` | tests of what is left of a guard |
 //! | `element` | an element of a statement |
 //! | `rows` | the entries of a pattern that is found out, row by row |
@@ -42,6 +43,7 @@
 mod element;
 mod guard;
 mod matrix_order;
+mod one_hot;
 mod plan;
 mod points;
 mod readers;

@@ -12,6 +12,7 @@
 //! | the same of more arithmetic without functions that take long, where it is made of nothing as large and nothing as large is made of it | computed there, again for each |
 //! | too large to be nested into others | stored |
 //! | a sum of which a function such as `exp` is taken | stored, so that the function runs in lanes |
+//! | numbers that tell a place | stored, so that the place is loaded |
 //! | anything else | stored, since it would be computed again |
 //!
 //! "Each element once" holds where the reader runs over no index beyond those of the tensor, or where those it does not have lie further
@@ -38,6 +39,7 @@ use crate::index::{Affine, Pred, RelationRef, Size, View};
 use crate::loops::{Buffer, BufferId, BufferKind, Decision, StoredAs};
 use crate::scalar::{Function, Op, Primitive};
 use crate::tssa::exchanges::{Exchanges, exchanges};
+use crate::tssa::one_hot::OneHot;
 use crate::tssa::patterns::{Pattern, patterns};
 use crate::tssa::{Program, Rhs, Stmt, StmtNames};
 use crate::ty::Storage;
@@ -225,6 +227,13 @@ impl Plan {
                     }
                 }
             }
+            if let Some(number) = telling(program, x)
+                && matches!(self.placements[number], Placement::Inline(_))
+            {
+                self.store(program, number, None, |stored| Decision::Tells { stored });
+                self.work.set(number, 0);
+                efforts.set(number, Effort::LOAD);
+            }
             let effort = self.effort(program, stmt, &efforts);
             efforts.set(x, effort);
             let readers = uses.all(x);
@@ -256,6 +265,13 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// The numbers that tell the places of a one-hot tensor along an axis that grows.
+fn telling(program: &Program, x: VarId) -> Option<VarId> {
+    let one_hot = OneHot::of(program, x)?;
+    let is_computed = !matches!(program.stmts[one_hot.number].rhs, Rhs::Number(_));
+    (is_computed && program.stmts[x].dims[one_hot.axis].as_constant().is_none()).then_some(one_hot.number)
 }
 
 /// The tensors computed in place whose elements a loop around repeats: it is outside of the innermost one on which they depend, and they do not

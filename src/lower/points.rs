@@ -7,6 +7,7 @@
 //! | all its indices are known | a test around the rest, unless it is known to hold | tested once, as far out as possible |
 //! | `s = a` | `s` is replaced by `a`, `0 <= a < n` joins the guard | the range of `s` becomes bounds of the indices of `a` |
 //! | `f(b, s)`, `f` a map or the place of an extremum, `b` known | `s = f(b)` | there is one target |
+//! | `c[b, s] != 0`, where `s` is a number that is stored, `b` known | a test of `s = k[b]` | one place is asked, see `one_hot` |
 //! | `exists o. f(o, s)`, `f` a map | a loop over the targets in use | there may be far fewer than targets |
 //! | `R(a, .., s)` | a walk over the nodes of the view that has the known axes first | only entries are visited |
 //! | `q or r` with relations or equations on both sides, `a != 0` | one loop for `q`, one for `r and not q`, both within a loop over the rows of a CSR or the columns of a CSC matrix | the sides are disjoint |
@@ -69,7 +70,7 @@ impl Open {
     }
 
     /// Whether an expression mentions indices without a value.
-    fn waits(&self, a: &Affine) -> bool {
+    pub fn waits(&self, a: &Affine) -> bool {
         self.unbound.iter().any(|(i, _)| a.mentions(*i))
     }
 
@@ -94,7 +95,7 @@ impl Open {
     }
 
     /// The only index without a value, if its coefficient is 1 or -1.
-    fn unit(&self, a: &Affine) -> Option<IndexId> {
+    pub fn unit(&self, a: &Affine) -> Option<IndexId> {
         let mut indices = self.unbound.iter().filter(|(i, _)| a.mentions(*i));
         let (i, _) = indices.next()?;
         (indices.next().is_none() && a.root(*i).is_some()).then_some(*i)
@@ -229,6 +230,9 @@ impl<'a> Nester<'a> {
         if let Some(at) = self.target(&open) {
             return self.bind_target(&open, at, body);
         }
+        if let Some(at) = self.told(&open) {
+            return self.bind_told(&open, at, body);
+        }
         if let Some(at) = self.driver(&open) {
             return match self.row(&open, at) {
                 Some(row) => self.range(Open { unbound: rotated(&open.unbound, row), ..open }, body),
@@ -237,6 +241,9 @@ impl<'a> Nester<'a> {
         }
         if let Some(at) = self.targets_in_use(&open) {
             return self.walk_targets(&open, at, body);
+        }
+        if let Some(first) = self.source_of_told(&open) {
+            return self.range(Open { unbound: rotated(&open.unbound, first), ..open }, body);
         }
         if let Some((at, sides)) = self.sides(&open)? {
             if let Some(row) = sides.iter().find_map(|side| self.row_of_side(&open, side)) {
@@ -562,7 +569,7 @@ impl<'a> Nester<'a> {
     }
 
     /// A loop over the first index, with the bounds that the conjuncts give.
-    fn range(&mut self, mut open: Open, body: Body<'_, 'a>) -> Result<()> {
+    pub fn range(&mut self, mut open: Open, body: Body<'_, 'a>) -> Result<()> {
         let Some((s, extent)) = open.unbound.first().cloned() else {
             return Err(Error::bug(PASS, "a loop over no index"));
         };

@@ -30,6 +30,8 @@ pub(super) struct Scope {
     searches: Vec<(Sought, IndexId)>,
     /// Places of extrema that were found.
     extrema: Vec<(VarId, View, Vec<Affine>, IndexId)>,
+    /// Integer parts of numbers, within extents.
+    integers: Vec<(VarId, Vec<Affine>, Size, IndexId)>,
 }
 
 impl Scope {
@@ -44,6 +46,7 @@ impl Scope {
             entries: Vec::new(),
             searches: Vec::new(),
             extrema: Vec::new(),
+            integers: Vec::new(),
         }
     }
 }
@@ -305,6 +308,15 @@ impl<'a> Nester<'a> {
 
     pub fn remember_extremum(&mut self, x: VarId, view: View, at: &[Affine], index: IndexId) {
         self.scope().extrema.push((x, view, at.to_vec(), index));
+    }
+
+    pub fn integer_found(&self, x: VarId, at: &[Affine], extent: &Size) -> Option<IndexId> {
+        let mut known = self.scopes.iter().flat_map(|scope| &scope.integers);
+        known.find(|(y, place, n, _)| *y == x && place == at && n == extent).map(|(.., i)| *i)
+    }
+
+    pub fn remember_integer(&mut self, x: VarId, at: &[Affine], extent: &Size, index: IndexId) {
+        self.scope().integers.push((x, at.to_vec(), extent.clone(), index));
     }
 
     /// The place of an element in its storage, whose pattern is known to hold.

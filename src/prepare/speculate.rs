@@ -28,7 +28,8 @@
 //! **Where it is done.** For sums of unknown length of products of two dense tensors, or of such a mask and one, all of whose elements are needed. The
 //! mask is about numbers, that two indices differ, or that a relation of the data does not hold, at indices of one factor, some of which the result
 //! has or determines; where it is about summed indices alone whole rows are left out, and it stays. And there is some other index, so that the mask
-//! would be asked again and again. A mask is no factor where it holds at the place of an extremum alone.
+//! would be asked again and again. A mask is no factor where it holds at the place of an extremum alone, and there is
+//! nothing to be done where a number tells its place.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,6 +40,7 @@ use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{Comparison, Number, Op};
 use crate::solver::solution;
+use crate::tssa::one_hot::OneHot;
 use crate::tssa::patterns::distinct;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 
@@ -232,8 +234,12 @@ impl<'a> Masked<'a> {
         }
     }
 
-    /// Whether the mask as a number is 1 at one place of each row, that of an extremum: its sums are found in one pass over these places.
+    /// Whether the mask is 1 at one place of each row, which a number tells, or, as a number, that of an extremum: its sums are found in one pass over
+    /// these places.
     fn is_one_hot(&self, program: &Program) -> bool {
+        if self.mask.iter().any(|(p, _)| OneHot::asked(program, p).is_some()) {
+            return true;
+        }
         let of_extremum = |p: &Pred| {
             let mut found = false;
             p.visit_computed(&mut |x| {

@@ -124,6 +124,14 @@ impl Function {
         }
     }
 
+    /// Whether it is NaN wherever one of its arguments is; nothing is known of partial derivatives and registered functions.
+    pub fn keeps_nan(self) -> bool {
+        match self {
+            Function::Value(Primitive::Op(op)) => !op.facts().forgets_nan,
+            Function::Value(Primitive::User(_)) | Function::Partial(..) => false,
+        }
+    }
+
     /// Whether it is more than a few instructions.
     pub fn is_call(self) -> bool {
         self.work() >= CALL

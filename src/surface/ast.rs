@@ -122,6 +122,23 @@ pub enum Expr {
         /// With what.
         args: Vec<ExprId>,
     },
+    /// A value with the type that is written at its name: `let k : index n = e`. What is known to be of the type, as a part of a state is, is
+    /// `trusted`; of others it is proved.
+    Typed {
+        /// The value.
+        value: ExprId,
+        /// Its type.
+        ty: TypeExpr,
+        /// Whether nothing is to be proved.
+        trusted: bool,
+    },
+    /// `case e of circle(r) -> a | nothing -> b`
+    Case {
+        /// What is taken apart.
+        value: ExprId,
+        /// An arm for each constructor.
+        arms: Vec<Arm>,
+    },
     /// What the parser puts where it could not read an expression; it has reported the problem.
     Error,
 }
@@ -143,6 +160,10 @@ impl Expr {
             Expr::Let { value, body, .. } => [*value, *body].into_iter().for_each(visit),
             Expr::Scan { steps, init, body, .. } => [*steps, *init, *body].into_iter().for_each(visit),
             Expr::Function { body, .. } => visit(*body),
+            Expr::Typed { value, .. } => visit(*value),
+            Expr::Case { value, arms } => {
+                std::iter::once(*value).chain(arms.iter().map(|arm| arm.body)).for_each(visit)
+            }
             Expr::Apply { function, args } => {
                 visit(*function);
                 args.iter().copied().for_each(visit);
@@ -165,10 +186,34 @@ impl Expr {
             Expr::Let { value, body, .. } => [value, body].into_iter().for_each(renew),
             Expr::Scan { steps, init, body, .. } => [steps, init, body].into_iter().for_each(renew),
             Expr::Function { body, .. } => renew(body),
+            Expr::Typed { value, .. } => renew(value),
+            Expr::Case { value, arms } => {
+                std::iter::once(value).chain(arms.iter_mut().map(|arm| &mut arm.body)).for_each(renew);
+            }
             Expr::Apply { function, args } => std::iter::once(function).chain(args).for_each(renew),
         }
         copy
     }
+}
+
+/// An arm of a `case`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Arm {
+    /// The constructor.
+    pub constructor: Name,
+    /// The names of its fields.
+    pub names: Vec<Name>,
+    /// The value.
+    pub body: ExprId,
+}
+
+/// A constructor of a sum type, with the types of its fields.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Constructor {
+    /// Its name.
+    pub name: Name,
+    /// The types of its fields.
+    pub fields: Vec<TypeExpr>,
 }
 
 /// A prefix operator.
@@ -259,6 +304,12 @@ pub enum TypeKind {
     Tensor(Vec<ExprId>, Box<TypeExpr>),
     /// `(T, U)`
     Pair(Box<TypeExpr>, Box<TypeExpr>),
+    /// `index n`: an integer from 0 on, below a size.
+    Index(ExprId),
+    /// A sum type by its name, and the pairs that represent it.
+    Sum(Name, Box<TypeExpr>),
+    /// Any type: none is written.
+    Inferred,
     /// `T -> U`, `(T, U) -> V`
     Function(Vec<TypeExpr>, Box<TypeExpr>),
 }
@@ -267,7 +318,8 @@ impl TypeExpr {
     /// Whether functions are among the values of the type.
     pub(super) fn has_function(&self) -> bool {
         match &self.kind {
-            TypeKind::Real => false,
+            TypeKind::Real | TypeKind::Index(_) | TypeKind::Inferred => false,
+            TypeKind::Sum(_, pairs) => pairs.has_function(),
             TypeKind::Tensor(_, element) => element.has_function(),
             TypeKind::Pair(a, b) => a.has_function() || b.has_function(),
             TypeKind::Function(..) => true,
@@ -306,6 +358,26 @@ pub enum Decl {
         like: Option<Name>,
         /// Its type.
         ty: TypeExpr,
+    },
+    /// `type shape = circle real | box (real, real) | nothing`.
+    Type {
+        /// The type.
+        name: Name,
+        /// Its constructors, in order.
+        constructors: Vec<Constructor>,
+    },
+    /// `param s : [n] shape`: a map `s_tag` to the constructors, and a parameter for each field, as `s_circle` and `s_box_0`.
+    Sum {
+        /// The parameter.
+        name: Name,
+        /// Its axes.
+        axes: Vec<ExprId>,
+        /// Its type.
+        ty: Name,
+        /// The name of the map, and how many constructors there are.
+        tag: (Name, ExprId),
+        /// The parameters of the fields, in the order of the constructors.
+        fields: Vec<(Name, TypeExpr)>,
     },
     /// `rel E : [n, m]`.
     Relation {

@@ -6,7 +6,7 @@
 //!          | "assume" expr | "def" name "(" (name ":" type),* ")" [(":" | "->") type] "=" expr
 //!          | "fun" name "(" name,* ")" "=" expr "with" "(" expr,+ ")"
 //! type     = plain | (plain | "(" type,+ ")") "->" type       sizes = "[" expr,+ "]"
-//! plain    = "real" | sizes plain | "(" type,+ ")"
+//! plain    = "real" | sizes plain | "(" type,+ ")" | "index" size | name
 //! expr     = "let" (pattern "=" expr),+ ("in" | ";" | line break) expr
 //!          | binder (name "<" expr),+ "." expr | binder "(" (name "<" expr),+ ")" ["."] expr
 //!          | "iterate" pattern "=" expr "while" pred ["," "at" "most" expr] "." expr
@@ -42,6 +42,7 @@
 //! | `declaration` | declarations and types |
 //! | `expression` | expressions |
 //! | `brackets` | selects and vectors |
+//! | `cases` | sum types, `case`, types at names |
 //! | `function` | `fn` |
 //! | `habits` | what other languages go on with |
 //! | `misread` | what is right and easily misread |
@@ -49,6 +50,7 @@
 //! | `scan` | `fold`, `scan`, `iterate` and `fixpoint` |
 
 mod brackets;
+mod cases;
 mod declaration;
 mod expression;
 mod frame;
@@ -136,6 +138,7 @@ fn starts_operand(token: Token) -> bool {
                 | Token::LeftBracket
                 | Token::Let
                 | Token::If
+                | Token::Case
                 | Token::Not
                 | Token::Fst
                 | Token::Snd
@@ -318,7 +321,10 @@ impl Parser<'_> {
                 break;
             } else if token == Token::Semicolon {
                 self.advance();
-            } else if is_decl(token) && !(self.ast.body.is_none() && self.maps_function()) || self.begins_size() {
+            } else if is_decl(token) && !(self.ast.body.is_none() && self.maps_function())
+                || self.begins_size()
+                || self.begins_type()
+            {
                 if self.ast.body.is_some() && !body_failed {
                     body_failed = true;
                     let message =

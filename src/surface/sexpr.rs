@@ -1,6 +1,6 @@
 //! Compact text of an [`Ast`] for tests: one line, prefix notation, no recursion.
 
-use super::ast::{Ast, BinaryOp, Decl, Expr, ExprId, Name, TypeExpr, TypeKind, UnaryOp};
+use super::ast::{Arm, Ast, BinaryOp, Decl, Expr, ExprId, Name, TypeExpr, TypeKind, UnaryOp};
 
 /// The operands of an expression from left to right.
 pub fn operands(expr: &Expr) -> Vec<ExprId> {
@@ -15,6 +15,8 @@ pub fn operands(expr: &Expr) -> Vec<ExprId> {
         Expr::Let { name: _, value, body } => vec![*value, *body],
         Expr::Scan { steps, init, body, .. } => vec![*steps, *init, *body],
         Expr::Function { params: _, body } => vec![*body],
+        Expr::Typed { value, .. } => vec![*value],
+        Expr::Case { value, arms } => std::iter::once(*value).chain(arms.iter().map(|arm| arm.body)).collect(),
         Expr::Apply { function, args } => std::iter::once(*function).chain(args.iter().copied()).collect(),
     }
 }
@@ -61,6 +63,14 @@ fn head(ast: &Ast, expr: &Expr) -> String {
         }
         Expr::Function { params, .. } => format!("fn ({})", parameters(ast, params)),
         Expr::Apply { .. } => "apply".into(),
+        Expr::Typed { ty: t, trusted, .. } => format!("{} {}", if *trusted { "is" } else { "typed" }, ty(ast, t)),
+        Expr::Case { arms, .. } => {
+            let arm = |arm: &Arm| {
+                let names = arm.names.iter().map(|name| name.text.as_str());
+                std::iter::once(arm.constructor.text.as_str()).chain(names).collect::<Vec<_>>().join(" ")
+            };
+            format!("case ({})", arms.iter().map(arm).collect::<Vec<_>>().join(", "))
+        }
     }
 }
 
@@ -100,6 +110,9 @@ fn list(ast: &Ast, exprs: &[ExprId]) -> String {
 fn ty(ast: &Ast, t: &TypeExpr) -> String {
     match &t.kind {
         TypeKind::Real => "real".into(),
+        TypeKind::Index(n) => format!("index {}", sexpr(ast, *n)),
+        TypeKind::Sum(name, _) => name.text.clone(),
+        TypeKind::Inferred => "_".into(),
         TypeKind::Tensor(sizes, item) => format!("[{}]{}", list(ast, sizes), ty(ast, item)),
         TypeKind::Pair(a, b) => format!("({} {})", ty(ast, a), ty(ast, b)),
         TypeKind::Function(args, result) => {
@@ -120,6 +133,15 @@ pub fn decls(ast: &Ast) -> Vec<String> {
             let like = like.as_ref().map_or_else(String::new, |a| format!("({})", a.text));
             format!("(param {} {}{like} {})", name.text, storage.name(), ty(ast, t))
         }
+        Decl::Type { name, constructors } => {
+            let constructor = |c: &super::ast::Constructor| {
+                let fields = c.fields.iter().map(|t| ty(ast, t));
+                std::iter::once(c.name.text.clone()).chain(fields).collect::<Vec<_>>().join(" ")
+            };
+            let constructors: Vec<_> = constructors.iter().map(constructor).collect();
+            format!("(type {} {})", name.text, constructors.join(" | "))
+        }
+        Decl::Sum { name, axes, ty, .. } => format!("(param {} [{}]{})", name.text, list(ast, axes), ty.text),
         Decl::Relation { name, shape } => format!("(rel {} [{}])", name.text, list(ast, shape)),
         Decl::Map { name, source, target } => {
             format!("(map {} [{}] {})", name.text, list(ast, source), sexpr(ast, *target))

@@ -28,6 +28,7 @@ pub mod deps;
 pub(crate) mod exchanges;
 mod import;
 mod json;
+pub(crate) mod one_hot;
 mod parse;
 pub mod patterns;
 pub(crate) mod print;

@@ -11,6 +11,7 @@ mod jacobians;
 pub mod programs;
 mod random;
 mod steps;
+mod types;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,10 +81,11 @@ fn inputs(function: &Function, sizes: &[(&str, i64)], number: Number<'_>, maps: 
     }
     for relation in signature.relations.values().filter(|relation| relation.kind == RelationKind::Map) {
         let shape: Vec<usize> = relation.shape.iter().map(|n| size(n, sizes, &names)).collect();
+        let (range, sources) = shape.split_last().expect("a map has a target");
         let given = maps.iter().find(|(name, _)| *name == relation.name).map(|(_, targets)| *targets);
-        let target = |k: usize| given.map_or((k * k + 1) % shape[1], |targets| targets[k]);
-        let tuples: Vec<[usize; 2]> = (0..shape[0]).map(|k| [k, target(k)]).collect();
-        inputs.relation(relation.name.clone(), Relation::from_tuples(&[shape[0], shape[1]], &tuples).expect("a map"));
+        let target = |k: usize| given.map_or((k * k + 1) % range, |targets| targets[k]);
+        let targets = (0..sources.iter().product()).map(target).collect();
+        inputs.relation(relation.name.clone(), Relation::from_map(sources, targets, *range).expect("a map"));
     }
     inputs
 }

@@ -11,6 +11,7 @@ use crate::index::{Affine, Size, Var};
 use crate::loops::{
     Array, Bound, BufferId, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt, stores,
 };
+use crate::scalar::{Comparison, Function, Op};
 
 /// What is added for a source.
 #[derive(Clone, Copy)]
@@ -26,6 +27,8 @@ pub(super) enum Source {
     Tuples { relation: RelationId, axis: usize, coordinates: Vec<(usize, IndexId)>, entries: Vec<IndexId> },
     /// All places of an axis, of which a register selects those where a workspace is not zero at the source, on this axis of it, and the target, on the other.
     Places { from: BufferId, source: (IndexId, Size), axis: usize, selects: RealId },
+    /// All places of an axis, at each of which a number tells the target.
+    Numbers { source: (IndexId, Size), number: Place },
 }
 
 /// A sum by target, or several of the same sources.
@@ -50,7 +53,7 @@ impl Sum {
             Source::Tuples { coordinates, entries, .. } => {
                 coordinates.iter().map(|(_, i)| *i).chain(entries.iter().copied()).collect()
             }
-            Source::Places { source, .. } => vec![source.0],
+            Source::Places { source, .. } | Source::Numbers { source, .. } => vec![source.0],
         };
         let mentions = |place: &Place, i: IndexId| place.at.iter().any(|a| a.mentions(i));
         let is_taken = move |place: &&Place| {
@@ -158,7 +161,9 @@ impl<'a> Finder<'a> {
     fn sum(&self, stmt: &'a Stmt, scope: &Scope<'a>) -> Option<Sum> {
         match stmt {
             Stmt::For { domain: Domain::Segment(_), .. } => self.over_tuples(stmt, scope),
-            Stmt::For { domain: Domain::Range { .. }, .. } => self.over_places(stmt, scope),
+            Stmt::For { domain: Domain::Range { .. }, .. } => {
+                self.over_places(stmt, scope).or_else(|| self.over_numbers(stmt, scope))
+            }
             _ => None,
         }
     }
@@ -231,6 +236,63 @@ impl<'a> Finder<'a> {
         let items = self.needed(&items, scope, &added, &BTreeSet::from([*index]))?;
         let ranks = ranks(scope, target.0, &items);
         let source = Source::Places { from: place.buffer, source, axis, selects };
+        Some(Sum { target, ranks, source, items, added, locals: Vec::new(), tail: Vec::new() })
+    }
+
+    /// A sum over a whole axis of what is selected where a number is the target.
+    fn over_numbers(&self, stmt: &'a Stmt, scope: &Scope<'a>) -> Option<Sum> {
+        let Stmt::For { index, domain, body, .. } = stmt else { return None };
+        let source = (*index, extent(domain)?);
+        let (mut items, mut added): (Vec<&Stmt>, Vec<(RealId, Term)>) = Default::default();
+        for stmt in body {
+            let (r, term) = match stmt {
+                Stmt::Define(..) => {
+                    items.push(stmt);
+                    continue;
+                }
+                Stmt::Accumulate(r, a) => (*r, Term::Number(*a)),
+                Stmt::MulAdd(r, a, b) => (*r, Term::Product(*a, *b)),
+                _ => return None,
+            };
+            if added.iter().any(|(known, _)| *known == r) {
+                return None;
+            }
+            added.push((r, term));
+        }
+        let defined = |r: RealId| {
+            items.iter().chain(&scope.numbers).find_map(|stmt| match stmt {
+                Stmt::Define(known, real) if *known == r => Some(real),
+                _ => None,
+            })
+        };
+        let selector = |r: RealId| match defined(r) {
+            Some(Real::Select(selects, _)) => Some(*selects),
+            _ => None,
+        };
+        let of = |term: &Term| match *term {
+            Term::Number(a) => selector(a),
+            Term::Product(a, b) => selector(a).or_else(|| selector(b)),
+        };
+        let selects = added.first().and_then(|(_, term)| of(term))?;
+        if added.iter().any(|(_, term)| of(term) != Some(selects)) || !scope.tests.is_empty() {
+            return None;
+        }
+        let equal = Function::from(Op::Compare(Comparison::Equal));
+        let Some(Real::Apply(function, sides)) = defined(selects) else { return None };
+        let [a, b] = sides.as_slice() else { return None };
+        let (number, target) = match (defined(*a)?, defined(*b)?) {
+            (Real::Load(number), Real::Index(t)) | (Real::Index(t), Real::Load(number)) => (number, t.as_index()?),
+            _ => return None,
+        };
+        let of_source = |a: &Affine| a.terms().iter().all(|(v, _)| !matches!(v, Var::Index(i) if i != index));
+        let is_read_once = number.at.iter().any(|a| a.mentions(*index)) && number.at.iter().all(of_source);
+        if *function != equal || !is_read_once {
+            return None;
+        }
+        let target = scope.around.iter().find(|(i, _)| *i == target)?.clone();
+        let items = self.needed(&items, scope, &added, &BTreeSet::from([*index]))?;
+        let ranks = ranks(scope, target.0, &items);
+        let source = Source::Numbers { source, number: number.clone() };
         Some(Sum { target, ranks, source, items, added, locals: Vec::new(), tail: Vec::new() })
     }
 

@@ -16,12 +16,14 @@
 //! which one in a hundred has the target takes the others, too. Where what belongs to the sources does not fit the caches and the sums do, it is
 //! better to go through the sources in their order and add to the sums: a *scatter*, which is the transposed gather.
 //!
-//! There are two kinds of such sums:
+//! There are three kinds of such sums:
 //!
 //! - Along a view of a relation that is not in the order in which its entries are numbered ([`find`]: `Tuples`). They become a nest of their own, over the
 //!   view that is in this order.
 //! - Over all sources, of what a workspace selects that is zero but for one target of each source, as where an extremum is (`Places`). What is added
 //!   for a source is added where that place is stored, so that the workspace is needed no more.
+//! - Over all sources, at each of which a number tells its target (`Numbers`). They become a nest of their own, wherever there are some targets: it takes a
+//!   step for each source, not one for each source and target.
 //!
 //! **The order of sums** depends on sizes alone: `P` comes from how many targets and sources there are, each part adds in the order of the sources, and the
 //! parts are added in order. So bits are the same on any number of threads. A place of `w` belongs to one part, and is read and written by it alone.
@@ -39,8 +41,8 @@ use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Size};
 use crate::loops::{
-    Array, ArrayId, Buffer, BufferId, BufferKind, Decision, Domain, Fresh, Nest, Part, Place, Program, Real, RealId,
-    Segment, Stmt, has_calls, loads,
+    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Part, Place, Program, Real,
+    RealId, Segment, Stmt, has_calls, loads,
 };
 use crate::ty::RelationKind;
 pub(super) use find::only_store;
@@ -50,6 +52,8 @@ use find::{Finder, Source, Sum, Term};
 const LEAST_PARTS: u64 = 4;
 /// How many numbers are added for each place of the sums of all parts, at least.
 const ADDED: u64 = 2;
+/// For how many targets, which numbers tell, sources are gone through once for all, and not once for each.
+const LEAST_TARGETS: u64 = 4;
 /// How many times as many numbers as there are sums do not fit the cache that the sums fit.
 const LARGER: u64 = 4;
 
@@ -209,6 +213,7 @@ impl Pass<'_> {
         match &sum.source {
             Source::Tuples { .. } => self.by_tuples(nest, sum),
             Source::Places { from, .. } => self.by_places(nest, sum, *from),
+            Source::Numbers { source, number } => self.by_numbers(nest, sum, source, number),
         }
     }
 
@@ -370,6 +375,51 @@ impl Pass<'_> {
         writer.buffers.push(buffer);
         writer.decisions.push(Decision::Scattered { parts });
         self.selected.push(from);
+        Ok(Some((buffer, parts)))
+    }
+
+    /// A nest over all sources, each of which adds to the target that its number tells, before the nest on the way.
+    fn by_numbers(
+        &mut self,
+        nest: &Nest,
+        sum: &Sum,
+        source: &(IndexId, Size),
+        number: &Place,
+    ) -> Result<Option<(BufferId, u32)>> {
+        let worth = || {
+            let (targets, row) = (self.length(&sum.target.1)?, self.row(sum)?);
+            if targets < LEAST_TARGETS {
+                return None;
+            }
+            let added = self.length(&source.1)?.checked_mul(row)?;
+            Some(self.parts(added, targets.checked_mul(row)?).unwrap_or(1))
+        };
+        let Some(parts) = worth() else { return Ok(None) };
+        let buffer = self.workspace(nest, sum, parts)?;
+        let mut local = Fresh::after(&nest.body);
+        let placeholder = local.fresh_index();
+        let (shared, own) = sum.add(buffer, placeholder, &mut local)?;
+
+        let mut names = Fresh::after(&[]);
+        let (part, from, target) = (names.fresh_index(), names.fresh_index(), names.fresh_index());
+        names.keep(placeholder, part);
+        names.keep(source.0, from);
+        names.keep(sum.target.0, target);
+        let shared = names.body(&shared)?;
+        let own = names.body(&own)?;
+        let at = number.at.iter().map(|a| a.substitute(&|i| (i == source.0).then(|| from.into())));
+        let place = Place { buffer: number.buffer, at: at.collect::<crate::index::Checked<_>>()? };
+        let extent = &sum.target.1;
+        let told = Stmt::Length { index: target, place, most: extent.clone() };
+        let inside = Cond::NonNegative(extent.sub(&target.into())?.add_constant(-1)?);
+        let body = vec![told, Stmt::If { cond: inside, body: own }];
+        let whole = Box::new(Domain::whole(&source.1)?);
+        let domain = Domain::Part { whole, part: part.into(), parts, grain: 1 };
+        let inside = vec![Stmt::one_by_one(from, domain, body)];
+        let domain = Domain::whole(&Affine::constant(i64::from(parts)))?;
+        let all = Stmt::For { index: part, domain, lanes: 1, jam: 1, parallel: true, body: inside };
+        let body = [Stmt::Fill(buffer)].into_iter().chain(shared).chain([all]).collect();
+        self.program.nests.push(Nest { buffers: vec![buffer], decisions: vec![Decision::Scattered { parts }], body });
         Ok(Some((buffer, parts)))
     }
 

@@ -80,6 +80,8 @@ pub(super) struct Knowledge {
     /// What an index that an `exists` binds is called in the moved term.
     renamed: FxHashMap<IndexId, IndexId>,
     original: FxHashMap<IndexId, IndexId>,
+    /// What brackets about numbers say of the indices that stand for them.
+    meanings: FxHashMap<Pred, Pred>,
 }
 
 impl Knowledge {
@@ -125,10 +127,27 @@ impl Knowledge {
         for conjunct in p.conjuncts() {
             self.add(Fact::Guard(conjunct.clone()));
             let implied = within_shapes(conjunct, &|r| shape(program, r));
+            let implied = match self.meaning(conjunct) {
+                Some(said) => implied.and(said),
+                None => implied,
+            };
             if implied != *conjunct {
                 self.add(Fact::Implied(implied));
             }
         }
+    }
+
+    /// Remembers what a bracket says of the indices that stand for numbers.
+    pub(super) fn remember_meaning(&mut self, said: Pred, meant: Pred) {
+        self.meanings.insert(said, meant);
+    }
+
+    fn meaning(&self, said: &Pred) -> Option<Pred> {
+        if self.meanings.is_empty() {
+            return None;
+        }
+        let opposite = || self.meanings.get(&said.negate()?)?.negate();
+        self.meanings.get(said).cloned().or_else(opposite)
     }
 
     fn add(&mut self, fact: Fact) {

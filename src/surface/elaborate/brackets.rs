@@ -65,7 +65,7 @@ impl Elaborator<'_> {
         self.guards.push(OpenGuard { pred, plain: None, hoisted, axes, facts });
     }
 
-    fn close_guard(&mut self) -> Option<OpenGuard> {
+    pub(super) fn close_guard(&mut self) -> Option<OpenGuard> {
         let guard = self.guards.pop()?;
         self.knowledge.leave(guard.facts);
         if guard.pred.is_none() {
@@ -210,7 +210,7 @@ impl Elaborator<'_> {
     }
 
     /// The pair of the sums of the components of variables of one type, below the projections. Types nest to a bounded depth.
-    fn component_sums(
+    pub(super) fn component_sums(
         &mut self,
         ty: TypeId,
         vars: &[VarId],
@@ -240,8 +240,9 @@ impl Elaborator<'_> {
             }
             parts.push(part);
         }
-        let [a, b] = <[TermId; 2]>::try_from(parts).ok()?;
-        self.either(a, b, args, span)
+        let mut parts = parts.into_iter();
+        let first = parts.next()?;
+        parts.try_fold(first, |sum, part| self.either(sum, part, args, span))
     }
 
     /// The tensor of what is made of the elements of some values at the places of a bracket; numbers are the same at all of them.

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::ast::{BinaryOp, Expr, ExprId, Name, TypeExpr};
+use super::super::ast::{BinaryOp, Expr, ExprId, Name, TypeExpr, TypeKind};
 use super::functions::{Closure, Held, Item};
 use super::names::{Binding, Global, closest};
 use super::sizes::show_formal;
@@ -123,6 +123,7 @@ impl<'a> Elaborator<'a> {
                 self.tasks.extend(args.iter().rev().map(|a| Task::Value(*a)));
             }
             (_, Some(Global::Map(_))) => self.index_value(at),
+            (_, Some(Global::Constructor(ty, constructor))) => self.construct(at, (ty, constructor), args),
             (_, Some(Global::Function(f))) => {
                 if self.arity(name, self.places(Primitive::User(f)), args, span) {
                     self.apply(at, Function::Value(Primitive::User(f)), args);
@@ -320,7 +321,15 @@ impl<'a> Elaborator<'a> {
         if self.can_call(at, def, site, args.len()) {
             let variables = self.arguments_of(args);
             self.tasks.push(Task::Expand { at, def, args: variables.0 });
-            self.tasks.extend(variables.1);
+            let params = self.definitions[def].params;
+            let is_index = |e: ExprId| {
+                let at = args.iter().position(|arg| *arg == e);
+                at.and_then(|at| params.get(at)).is_some_and(|(_, ty)| matches!(ty.kind, TypeKind::Index(_)))
+            };
+            self.tasks.extend(variables.1.into_iter().map(|task| match task {
+                Task::Value(e) if is_index(e) => Task::IndexArgument(e),
+                task => task,
+            }));
         }
     }
 
@@ -371,8 +380,9 @@ impl<'a> Elaborator<'a> {
     }
 
     /// The arguments that are variables, so that a sparse parameter stays sparse in what is called, and what the others take.
-    pub(super) fn arguments_of(&self, args: &[ExprId]) -> (Vec<Option<VarId>>, Vec<Task<'a>>) {
+    pub(super) fn arguments_of(&mut self, args: &[ExprId]) -> (Vec<Option<VarId>>, Vec<Task<'a>>) {
         let variables: Vec<Option<VarId>> = args.iter().map(|a| self.as_variable(*a)).collect();
+        self.read_as_numbers.extend(variables.iter().flatten());
         let computed = args.iter().zip(&variables).rev().filter(|(_, v)| v.is_none());
         let tasks = computed.map(|(a, _)| Task::Value(*a)).collect();
         (variables, tasks)
@@ -405,6 +415,10 @@ impl<'a> Elaborator<'a> {
             self.values.push(None);
             return;
         };
+        let Some((found, around)) = self.index_arguments(at, &definition, &mut args, &sizes) else {
+            self.values.push(None);
+            return;
+        };
         let span = self.span(at);
         self.warn_of_empty(def, &sizes, span);
         self.definitions[def].expanded += 1;
@@ -431,13 +445,14 @@ impl<'a> Elaborator<'a> {
             self.bind(name, Binding::Size(size.clone()));
             bound.push(name);
         }
-        let mut lets = Vec::new();
-        for ((name, ty), argument) in params.iter().zip(args) {
+        let mut lets = around;
+        for (((name, ty), argument), found) in params.iter().zip(args).zip(found) {
             let binding = match argument {
                 Argument::Variable(var) => Binding::Var(var),
                 Argument::Value(value) => {
                     let var = self.program.fresh_var(&name.text, self.program.ty(value));
                     lets.push((var, value));
+                    self.remember_argument(var, found);
                     Binding::Var(var)
                 }
                 Argument::Function(shape) => Binding::Function(self.typed(shape, &name.text, ty, &typing)),

@@ -296,7 +296,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Whether `body` is `v[g, index]` over the whole last axis of a variable, with `g` free of the index.
-    fn elements(&self, index: &str, extent: &Size, body: ExprId) -> Option<Elements<'a>> {
+    fn elements(&mut self, index: &str, extent: &Size, body: ExprId) -> Option<Elements<'a>> {
         let (var, indices) = self.element(body)?;
         let (last, outer) = indices.split_last()?;
         let Expr::Access { array, .. } = self.expr(body) else { return None };
@@ -314,7 +314,8 @@ impl<'a> Elaborator<'a> {
             }
             match self.expr(e) {
                 Expr::Number { .. } => {}
-                Expr::Name(name) if name != index => {}
+                // What is found at run time is no index of a term.
+                Expr::Name(name) if name != index && !self.is_found_index(e) => {}
                 Expr::Unary(UnaryOp::Neg, a) => stack.push(*a),
                 Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, a, b) => stack.extend([*a, *b]),
                 Expr::Call { args, .. } => stack.extend(args),
@@ -547,10 +548,16 @@ impl<'a> Elaborator<'a> {
                     Expr::Name(name) => answers.push(match self.peek(name) {
                         Meaning::Unknown => super::values::constant_named(name).is_none(),
                         Meaning::Index(_) | Meaning::Size(_) | Meaning::Error => true,
-                        Meaning::Var(_) | Meaning::Function(_) | Meaning::Callable(_) => false,
+                        Meaning::Var(_) => self.is_found_index(e),
+                        Meaning::Function(_) | Meaning::Callable(_) => false,
                     }),
                     // The arguments of a map are index expressions or errors.
-                    Expr::Call { .. } | Expr::Access { .. } => answers.push(self.applied_map(e).is_some()),
+                    Expr::Call { .. } | Expr::Access { .. } => {
+                        answers.push(self.applied_map(e).is_some() || self.is_found_index(e));
+                    }
+                    Expr::Fst(_) | Expr::Snd(_) | Expr::Typed { .. } | Expr::Scan { .. } => {
+                        answers.push(self.is_found_index(e));
+                    }
                     Expr::Binder { kind, .. } => {
                         answers.push(matches!(kind, BinderKind::ArgMax | BinderKind::ArgMin));
                     }

@@ -11,12 +11,13 @@ use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::super::ast::{Ast, BinaryOp, Decl, Expr, ExprId, Name, StorageKind, TypeExpr};
+use super::super::ast::{Ast, BinaryOp, Constructor, Decl, Expr, ExprId, Name, StorageKind, TypeExpr};
 use super::bounds::Knowledge;
 use super::calls::{Definition, SPECIAL};
 use super::functions::Values;
 use super::names::{Global, Scopes};
 use super::sizes::{Part, check_parameters, declared_type, linear, resolve};
+use super::sums::{SumParam, SumType};
 use super::text::noun;
 use super::{Elaborator, Frame, Source, Task};
 use crate::base::{FunctionId, SizeId, Span, VarId, work};
@@ -37,6 +38,8 @@ pub(super) struct Declarations<'a> {
     pub(super) signature: Signature,
     pub(super) globals: FxHashMap<&'a str, Global>,
     definitions: Vec<Definition<'a>>,
+    sum_types: Vec<SumType<'a>>,
+    sum_params: Vec<SumParam>,
     pub(super) diagnostics: Vec<Diagnostic>,
     /// Whether something is wrong that is reported or that the parser has reported.
     pub(super) failed: bool,
@@ -55,6 +58,8 @@ impl<'a> Elaborator<'a> {
             signature: Signature { functions: functions.iter().cloned().collect(), ..Signature::default() },
             globals: FxHashMap::default(),
             definitions: Vec::new(),
+            sum_types: Vec::new(),
+            sum_params: Vec::new(),
             diagnostics: Vec::new(),
             failed: false,
         };
@@ -71,7 +76,8 @@ impl<'a> Elaborator<'a> {
             declarations.declaration(decl);
         }
         declarations.assumed_sizes();
-        let Declarations { signature, globals, definitions, diagnostics, failed, .. } = declarations;
+        let Declarations { signature, globals, definitions, sum_types, sum_params, diagnostics, failed, .. } =
+            declarations;
         let mut elaborator = Elaborator {
             program: Program::new(Arc::new(signature)),
             globals,
@@ -102,6 +108,15 @@ impl<'a> Elaborator<'a> {
             ops: FxHashMap::default(),
             aliases: BTreeMap::new(),
             quotient_indices: BTreeMap::new(),
+            refined: FxHashMap::default(),
+            affine_of: FxHashMap::default(),
+            read_as_numbers: FxHashSet::default(),
+            index_terms: FxHashMap::default(),
+            stand_ins: BTreeMap::new(),
+            stand_in_of: FxHashMap::default(),
+            expected: FxHashMap::default(),
+            sum_types,
+            sum_params,
             left_out: false,
         };
         diagnostics.into_iter().for_each(|d| elaborator.diagnose(d));
@@ -183,6 +198,8 @@ impl<'a> Elaborator<'a> {
                 | Expr::Snd(_)
                 | Expr::Let { .. }
                 | Expr::Scan { .. }
+                | Expr::Typed { .. }
+                | Expr::Case { .. }
                 | Expr::Iverson { .. } => {
                     return Some(e);
                 }
@@ -243,7 +260,9 @@ impl<'a> Declarations<'a> {
                     let mut stack = vec![ty];
                     while let Some(ty) = stack.pop() {
                         match &ty.kind {
-                            super::super::ast::TypeKind::Real => {}
+                            super::super::ast::TypeKind::Real | super::super::ast::TypeKind::Inferred => {}
+                            super::super::ast::TypeKind::Index(n) => self.size_variables(*n),
+                            super::super::ast::TypeKind::Sum(_, pairs) => stack.push(pairs),
                             super::super::ast::TypeKind::Pair(a, b) => stack.extend([&**b, &**a]),
                             super::super::ast::TypeKind::Function(args, result) => {
                                 stack.push(result);
@@ -264,7 +283,8 @@ impl<'a> Declarations<'a> {
                     self.size_variable(&name.text);
                     value.iter().for_each(|value| self.size_variables(*value));
                 }
-                Decl::Assume { .. } | Decl::Def { .. } | Decl::Fun { .. } => {}
+                Decl::Sum { axes, .. } => axes.iter().for_each(|dim| self.size_variables(*dim)),
+                Decl::Assume { .. } | Decl::Def { .. } | Decl::Fun { .. } | Decl::Type { .. } => {}
             }
         }
     }
@@ -382,6 +402,8 @@ impl<'a> Declarations<'a> {
     fn declaration(&mut self, decl: &'a Decl) {
         match decl {
             Decl::Param { name, storage, like, ty } => self.param(name, *storage, like.as_ref(), ty),
+            Decl::Type { name, constructors } => self.sum_type(name, constructors),
+            Decl::Sum { name, axes, tag, fields, .. } => self.sum_param(name, axes, tag, fields),
             Decl::Relation { name, shape } => {
                 let shape = self.shape(shape, name.span);
                 let relation = shape.map(|shape| self.relation(&name.text, shape, RelationKind::Free));
@@ -464,6 +486,53 @@ impl<'a> Declarations<'a> {
         }
         let shape: Vec<Option<Size>> = dims.iter().map(|dim| self.size(*dim)).collect();
         shape.into_iter().collect()
+    }
+
+    /// `type shape = circle real | nothing`
+    fn sum_type(&mut self, name: &'a Name, constructors: &'a [Constructor]) {
+        if let Some(other) = self.sum_types.iter().find(|other| other.name.text == name.text) {
+            let message = format!("the type `{}` is declared already", other.name.text);
+            self.report(Diagnostic::new("duplicate-name", name.span, message).help("choose another name"));
+        }
+        let mut fields = Vec::new();
+        for field in constructors.iter().flat_map(|constructor| &constructor.fields) {
+            // What is wrong with one is reported.
+            fields.push(self.param_type(field).unwrap_or(Types::REAL));
+        }
+        for (k, constructor) in constructors.iter().enumerate() {
+            self.name(&constructor.name, Global::Constructor(self.sum_types.len(), k));
+        }
+        self.sum_types.push(SumType { name, constructors, fields });
+    }
+
+    /// `param s : [n] shape`: a map, and a parameter for each field.
+    fn sum_param(
+        &mut self,
+        name: &'a Name,
+        axes: &'a [ExprId],
+        (tag, constructors): &'a (Name, ExprId),
+        fields: &'a [(Name, TypeExpr)],
+    ) {
+        let Some(axes) = self.shape(axes, name.span) else {
+            self.name(name, Global::Error);
+            return;
+        };
+        let source = if axes.is_empty() { vec![Size::constant(1)] } else { axes.clone() };
+        let Some(constructors) = self.size(*constructors) else { return };
+        let shape = source.into_iter().chain([constructors]).collect();
+        let relation = self.relation(&tag.text, shape, RelationKind::Map);
+        self.name(tag, Global::Map(relation));
+        let mut vars = Vec::new();
+        for (field, ty) in fields {
+            self.param(field, StorageKind::Dense, None, ty);
+            if let Some(Global::Param(var)) = self.globals.get(field.text.as_str()) {
+                vars.push(*var);
+            }
+        }
+        let sound = vars.len() == fields.len();
+        let global = if sound { Global::Sum(self.sum_params.len()) } else { Global::Error };
+        self.sum_params.push(SumParam { tag: relation, fields: vars, axes });
+        self.name(name, global);
     }
 
     fn param(&mut self, name: &'a Name, storage: StorageKind, like: Option<&Name>, ty: &'a TypeExpr) {

@@ -269,6 +269,10 @@ impl<'a> Elaborator<'a> {
                 let closure = Closure { def, at: None, scope: Vec::new(), frame: self.frame };
                 self.add_shape(Shape::Closure(Rc::new(closure)))
             }
+            Meaning::Callable(Global::Sum(param)) => {
+                let span = self.span(at);
+                return self.sum_value(param, span).map(Item::Term);
+            }
             Meaning::Callable(Global::Function(f)) => {
                 self.add_shape(Shape::Scalar(Function::Value(Primitive::User(f)), name))
             }
@@ -715,6 +719,7 @@ fn names_in<'a>(
             }
             Expr::Call { callee, .. } => names.push(&callee.text),
             Expr::Function { params, .. } => params.iter().for_each(|(_, ty)| size_names(source, ty, &mut names)),
+            Expr::Typed { ty, .. } => size_names(source, ty, &mut names),
             _ => {}
         }
         expr.for_each_operand(|e| stack.push(e));

@@ -80,11 +80,16 @@ impl<'a> Elaborator<'a> {
                     sum.constant = sum.constant.checked_add(n.offset()).ok_or_else(overflow)?;
                     sum.terms.extend(n.terms().iter().cloned());
                 }
-                Meaning::Var(_) => {
-                    let message = format!("an index is expected, but `{name}` is a value of reals");
-                    return Err(Some(Diagnostic::new("value-as-index", span, message).help(
-                        "reals cannot be rounded to indices: use an index, a size, an integer, a `map`, or `argmax`",
-                    )));
+                Meaning::Var(var) => {
+                    let Some(index) = self.index_of_variable(var) else {
+                        let message = format!("an index is expected, but `{name}` is a value of reals");
+                        return Err(Some(Diagnostic::new("value-as-index", span, message).help(
+                            "reals cannot be rounded to indices: use an index, a size, an integer, a `map`, or `argmax`; what is made of these                              has the type where its name says so, `let k : index n = ..`",
+                        )));
+                    };
+                    let index = index.scale(k).map_err(|_| overflow())?;
+                    sum.constant = sum.constant.checked_add(index.offset()).ok_or_else(overflow)?;
+                    sum.terms.extend(index.terms().iter().cloned());
                 }
                 Meaning::Callable(_) | Meaning::Function(_) => {
                     let message = format!("an index is expected, but `{name}` is {}", self.noun_of(name));
@@ -114,6 +119,11 @@ impl<'a> Elaborator<'a> {
             Expr::Call { .. } | Expr::Access { .. } if self.applied_map(e).is_some() => sum.pending.push((e, k)),
             Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, .. }
             | Expr::Binary(BinaryOp::FloorDiv | BinaryOp::Rem, ..) => sum.pending.push((e, k)),
+            Expr::Access { .. } | Expr::Fst(_) | Expr::Snd(_) | Expr::Typed { .. } | Expr::Scan { .. }
+                if self.is_found_index(e) =>
+            {
+                sum.pending.push((e, k));
+            }
             Expr::Error => return Err(None),
             other => {
                 let (found, help) = match other {
@@ -182,7 +192,7 @@ impl<'a> Elaborator<'a> {
                 let view = if *kind == BinderKind::ArgMin { View::ArgMin } else { View::ArgMax };
                 self.arg_of(at, view, prove);
             }
-            _ => self.affines.push(None),
+            _ => self.found_index(at),
         }
     }
 

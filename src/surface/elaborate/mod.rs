@@ -26,6 +26,7 @@
 //! | `computed` | relations computed from reals: comparisons, `argmax`; and `max` over an index |
 //! | `sharing` | expressions with several users |
 //! | `calls` | scalar functions, expansion of `def` |
+//! | `found` | indices that are found at run time, types at names |
 //! | `functions` | functions as values |
 //! | `typings` | functions that are said to have a type |
 //! | `bounds` | what is known at a place, and the proof that an access is in bounds |
@@ -33,6 +34,7 @@
 //! | `formulas` | the formulas of `fun` |
 //! | `tensors` | arithmetic on whole tensors |
 //! | `scans` | `fold` and `scan` |
+//! | `sums` | sum types, `case` |
 //! | `stacks` | definitions applied to each part of a tensor |
 //! | `text` | names and types in messages |
 //!
@@ -45,6 +47,7 @@ mod calls;
 mod computed;
 mod decls;
 mod formulas;
+mod found;
 mod functions;
 mod indices;
 mod names;
@@ -54,6 +57,7 @@ mod scans;
 mod sharing;
 mod sizes;
 mod stacks;
+mod sums;
 mod tensors;
 mod text;
 mod typings;
@@ -70,11 +74,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use self::bounds::Knowledge;
 use self::calls::Definition;
 use self::computed::{Anchor, Hoist, Hoisted};
+use self::found::{Refined, StandIn};
 use self::functions::{FunctionTask, Place, Shape, Values};
 pub(super) use self::names::closest;
 use self::names::{Global, Scopes};
 use self::stacks::Stack;
-use super::ast::{Ast, BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
+use self::sums::{SumParam, SumTask, SumType};
+use super::ast::{Arm, Ast, BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use crate::base::{IndexId, Span, VarId, work};
 use crate::error::{Diagnostic, Error};
 use crate::index::{Affine, Overflow, Pred, RelationRef, Size, Var, View};
@@ -250,6 +256,22 @@ enum Task<'a> {
     },
     BindLet(ExprId),
     Let(ExprId, Option<VarId>),
+    /// A `let` whose name is an index: the variable and its value, if there are such, and what goes around.
+    LetIndex(ExprId, Option<(VarId, TermId)>, Vec<(VarId, TermId)>),
+    /// An argument that is an index, where it is one.
+    IndexArgument(ExprId),
+    /// An index expression that is in the range of a type.
+    TypedIndex(ExprId, Size),
+    /// A part of a value that is an index of this range.
+    FoundIndex(ExprId, Size),
+    Conform(ExprId),
+    Sum(ExprId, SumTask),
+    EnterArm {
+        at: ExprId,
+        arm: &'a Arm,
+        fields: Vec<TermId>,
+        guard: Pred,
+    },
     Function(ExprId, FunctionTask<'a>),
     EnterScan {
         at: ExprId,
@@ -373,6 +395,21 @@ struct Elaborator<'a> {
     aliases: BTreeMap<IndexId, IndexId>,
     /// The indices that are quotients of others: what each divides, and by what.
     quotient_indices: BTreeMap<IndexId, (Affine, i64)>,
+    /// What is known of variables beside their types.
+    refined: FxHashMap<VarId, Refined>,
+    /// The index expressions that variables are bound to, and those variables among them that are read as numbers.
+    affine_of: FxHashMap<VarId, Affine>,
+    read_as_numbers: FxHashSet<VarId>,
+    /// The index expressions that numbers about stand-ins were.
+    index_terms: FxHashMap<TermId, Affine>,
+    /// The indices that stand for variables.
+    stand_ins: BTreeMap<IndexId, StandIn>,
+    stand_in_of: FxHashMap<VarId, IndexId>,
+    /// What is expected of expressions that come next, by place.
+    expected: FxHashMap<(usize, ExprId), Refined>,
+    /// The sum types of the program, and the parameters that have one.
+    sum_types: Vec<SumType<'a>>,
+    sum_params: Vec<SumParam>,
     /// Whether there are terms that nothing uses.
     left_out: bool,
     /// The built-in functions by name, as far as they were looked up.
@@ -479,6 +516,13 @@ impl<'a> Elaborator<'a> {
             Task::LargestOf { at, view, var, extent, n } => self.finish_largest_of(at, view, var, extent, n),
             Task::BindLet(at) => self.bind_let(at),
             Task::Let(at, var) => self.finish_let(at, var),
+            Task::LetIndex(at, bound, lets) => self.finish_let_index(at, bound, lets),
+            Task::IndexArgument(e) => self.index_argument(e),
+            Task::TypedIndex(at, extent) => self.finish_typed_index(at, &extent),
+            Task::FoundIndex(at, extent) => self.finish_found_index(at, &extent),
+            Task::Conform(at) => self.finish_typed(at),
+            Task::Sum(at, task) => self.sum_step(at, task),
+            Task::EnterArm { at, arm, fields, guard } => self.enter_arm(at, arm, fields, guard),
             Task::Function(at, task) => self.function_step(at, task),
             Task::EnterScan { at, steps } => self.enter_scan(at, steps),
             Task::Scan { at, index, most, state } => self.finish_scan(at, index, most, state),

@@ -22,6 +22,10 @@ pub(super) enum Global {
     Map(RelationId),
     Function(FunctionId),
     Definition(usize),
+    /// A constructor: its type and its number.
+    Constructor(usize, usize),
+    /// A parameter of a sum type.
+    Sum(usize),
     /// Declared with a problem that has been reported.
     Error,
 }
@@ -30,10 +34,11 @@ impl Global {
     pub(super) fn noun(self) -> &'static str {
         match self {
             Global::Size(_) => "a size",
-            Global::Param(_) => "a parameter",
+            Global::Param(_) | Global::Sum(_) => "a parameter",
             Global::Relation(_) => "a relation",
             Global::Map(_) => "a map",
             Global::Function(_) | Global::Definition(_) => "a function",
+            Global::Constructor(..) => "a constructor",
             Global::Error => "an erroneous declaration",
         }
     }

@@ -11,7 +11,7 @@ use super::computed::Slot;
 use super::names::{Binding, Global, Meaning};
 use super::text::{count, noun};
 use super::{Elaborator, MAX_OPERANDS, Task};
-use crate::base::{IndexId, work};
+use crate::base::{IndexId, Span, work};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Application, Checked, Overflow, Pred, RelationRef, Size, Var, View};
 use crate::solver::exists;
@@ -280,7 +280,8 @@ impl<'a> Elaborator<'a> {
 
     pub(super) fn finish_relation(&mut self, relation: RelationRef, n: usize, holds: bool) {
         let args = self.pop_affines(n);
-        self.preds.push(args.map(|args| Pred::Relation { relation, args, holds }));
+        let pred = args.and_then(|args| self.about_numbers(Pred::Relation { relation, args, holds }, Span::default()));
+        self.preds.push(pred);
     }
 
     fn comparison(&mut self, at: ExprId, op: BinaryOp, a: ExprId, b: ExprId, negated: bool) {
@@ -332,6 +333,8 @@ impl<'a> Elaborator<'a> {
         let a = self.pop_affine();
         let pred = a.zip(b).and_then(|(a, b)| self.compare_indices(at, op, &a, &b));
         let pred = self.negate_if(at, negated, pred);
+        let span = self.span(at);
+        let pred = pred.and_then(|pred| self.about_numbers(pred, span));
         self.push_pred(at, pred);
     }
 

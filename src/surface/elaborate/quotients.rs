@@ -14,7 +14,7 @@ use super::super::ast::{BinaryOp, Expr, ExprId};
 use super::computed::Hoisted;
 use super::sizes::not_a_divisor;
 use super::{Elaborator, Task};
-use crate::base::{IndexId, Span, work};
+use crate::base::{IndexId, Span, VarId, work};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::solver::exists;
@@ -86,6 +86,15 @@ impl Elaborator<'_> {
 
     /// The index that is `floor(of / by)` around the term in force.
     fn quotient_index(&mut self, at: ExprId, of: Affine, by: i64) -> Option<IndexId> {
+        let mut found = false;
+        of.visit(&mut |v| found |= matches!(v, Var::Index(i) if self.stand_ins.contains_key(i)));
+        if found {
+            let span = self.span(at);
+            let message = "a quotient of an index that is found at run time is not in the language";
+            let help = "read it from a table: `map half : [n] -> [m]`, and `half[k]`";
+            self.diagnose(Diagnostic::new("not-affine", span, message).help(help));
+            return None;
+        }
         let Some(anchor) = self.anchors.last() else {
             let span = self.span(at);
             self.report("not-an-index", span, "a quotient of indices stands in an access or a bracket");
@@ -169,16 +178,31 @@ impl Elaborator<'_> {
 
     /// The value where an index is a quotient: of a tensor that of each element.
     pub(super) fn at_quotient(&mut self, quotient: Quotient, value: TermId, span: Span) -> Option<TermId> {
+        let Quotient { index, extent, guard, .. } = quotient;
+        self.at_index((index, extent), guard, None, value, span)
+    }
+
+    /// The value where an index is what its guard says, which may ask what is compared: of a tensor that of each element.
+    pub(super) fn at_index(
+        &mut self,
+        (index, extent): (IndexId, Size),
+        guard: Pred,
+        compared: Option<(VarId, TermId)>,
+        value: TermId,
+        span: Span,
+    ) -> Option<TermId> {
         let Some(shape) = self.real_shape(value) else {
-            let message = "an element at a quotient of indices is a number or a tensor of numbers, found a pair";
+            let message = "an element at a quotient of indices, or at an index that is found, is a number or a tensor of numbers, found a pair";
             let help = "take the half in front of the access: `(fst x)[i // 2]`";
             self.diagnose(Diagnostic::new("expected-real", span, message).help(help));
             return None;
         };
         let indices = self.fresh_indices(&shape, &[value]);
         let element = self.element_at(value, &indices, span)?;
-        let Quotient { index, extent, guard, .. } = quotient;
-        let masked = self.push(Term::Iverson { guard, body: element }, span)?;
+        let mut masked = self.push(Term::Iverson { guard, body: element }, span)?;
+        if let Some((var, value)) = compared {
+            masked = self.push(Term::Let { var, value, body: masked }, span)?;
+        }
         let sum = self.push(Term::Sum { index, extent, body: masked }, span)?;
         self.gens(&indices, &shape, sum, span)
     }

@@ -73,13 +73,21 @@ impl<'a> Elaborator<'a> {
 
     /// The first value is on the stack: the body comes next.
     pub(super) fn enter_scan(&mut self, at: ExprId, most: Option<Size>) {
-        let Expr::Scan { kind, index, state, body, .. } = self.expr(at) else { return };
+        let Expr::Scan { kind, index, state, init: first, body, .. } = self.expr(at) else { return };
         let init = self.pop_value_in(Place::State(kind.word()));
         self.values.push(init);
         // The state of a `prod` has a name that nobody can write.
         let name = if state.text.contains(' ') { "p" } else { &state.text };
+        let name = name.trim_matches(['(', ')']);
         let var = init.map(|init| self.program.fresh_var(name, self.program.ty(init)));
         let steps = made(*kind, most.as_ref());
+        let typed = match self.expr(*first) {
+            Expr::Typed { ty, .. } => self.refine(ty),
+            _ => None,
+        };
+        if let Some((var, refined)) = var.zip(typed) {
+            self.refined.insert(var, refined);
+        }
         let id = self.enter_index(&index.text, steps.as_ref());
         self.bind(&state.text, var.map_or(Binding::Error, Binding::Var));
         self.tasks.push(Task::Scan { at, index: id, most, state: var });

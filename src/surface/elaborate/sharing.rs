@@ -59,6 +59,11 @@ fn operands(expr: &Expr, mut visit: impl FnMut(ExprId, bool)) {
             visit(*body, false);
         }
         Expr::Function { body, .. } => visit(*body, false),
+        Expr::Typed { value, .. } => visit(*value, false),
+        Expr::Case { value, arms } => {
+            visit(*value, false);
+            arms.iter().for_each(|arm| visit(arm.body, true));
+        }
         Expr::Apply { function, args } => {
             visit(*function, false);
             args.iter().for_each(|e| visit(*e, false));

@@ -220,7 +220,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// What a name or a quotient means in a size.
-    fn size_part(&mut self, part: Part<'_>) -> Meant {
+    pub(super) fn size_part(&mut self, part: Part<'_>) -> Meant {
         match part {
             Part::Name(name, span) => self.size_named(name, span).map(Ok),
             Part::Quotient(of, by) => Some(self.size_quotient(&of, by)),
@@ -441,7 +441,8 @@ impl<'a> Elaborator<'a> {
             Actual::Function(shape) => return self.match_shape(source, formal, shape, axes, depth),
         };
         match (&formal.kind, self.program.types.get(actual).clone()) {
-            (TypeKind::Real, Type::Real) => true,
+            (TypeKind::Real | TypeKind::Index(_), Type::Real) | (TypeKind::Inferred, _) => true,
+            (TypeKind::Sum(_, pairs), _) => self.match_type(source, pairs, Actual::Type(actual), axes, depth + 1),
             (TypeKind::Pair(a, b), Type::Pair(c, d)) => {
                 self.match_type(source, a, Actual::Type(c), axes, depth + 1)
                     && self.match_type(source, b, Actual::Type(d), axes, depth + 1)
@@ -541,7 +542,8 @@ pub(super) fn declared_type<'a>(
             ));
             None
         }
-        TypeKind::Real => Some(Types::REAL),
+        TypeKind::Real | TypeKind::Index(_) | TypeKind::Inferred => Some(Types::REAL),
+        TypeKind::Sum(_, pairs) => declared_type(source, types, pairs, size, report, depth + 1),
         TypeKind::Pair(a, b) => {
             let a = declared_type(source, types, a, size, report, depth + 1);
             let b = declared_type(source, types, b, size, report, depth + 1);
@@ -593,7 +595,9 @@ impl<'a> Form<'_, 'a> {
             return;
         }
         match &ty.kind {
-            TypeKind::Real => {}
+            TypeKind::Real | TypeKind::Inferred => {}
+            TypeKind::Index(n) => self.size(*n, in_result),
+            TypeKind::Sum(_, pairs) => self.check(pairs, in_result, depth + 1),
             TypeKind::Pair(a, b) => [a, b].into_iter().for_each(|ty| self.check(ty, in_result, depth + 1)),
             TypeKind::Function(args, result) => {
                 args.iter().for_each(|ty| self.check(ty, in_result, depth + 1));
@@ -639,6 +643,9 @@ fn not_solvable(source: &Source<'_>, dim: ExprId) -> Diagnostic {
 pub(super) fn show_formal(source: &Source<'_>, ty: &TypeExpr) -> String {
     match &ty.kind {
         TypeKind::Real => "real".into(),
+        TypeKind::Index(n) => format!("index {}", show_size(source, *n)),
+        TypeKind::Sum(name, _) => name.text.clone(),
+        TypeKind::Inferred => "_".into(),
         TypeKind::Pair(a, b) => format!("({}, {})", show_formal(source, a), show_formal(source, b)),
         TypeKind::Function(args, result) => show_function(source, args, result),
         TypeKind::Tensor(dims, element) => {

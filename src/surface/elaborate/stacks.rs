@@ -84,7 +84,7 @@ impl<'a> Elaborator<'a> {
                 continue;
             };
             let rank = match &formal.kind {
-                TypeKind::Real => 0,
+                TypeKind::Real | TypeKind::Index(_) => 0,
                 TypeKind::Tensor(dims, element) if element.kind == TypeKind::Real => dims.len(),
                 _ => return None,
             };

@@ -167,6 +167,8 @@ pub(super) fn noun(expr: &Expr) -> &'static str {
         Expr::Scan { kind, .. } => with_article(*kind),
         Expr::Function { .. } => "a function",
         Expr::Apply { .. } => "a call",
+        Expr::Typed { .. } => "a value",
+        Expr::Case { .. } => "a `case`",
         Expr::Error => "an error",
     }
 }

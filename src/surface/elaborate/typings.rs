@@ -314,7 +314,9 @@ impl<'a> Elaborator<'a> {
 /// The names of sizes in a type.
 pub(super) fn size_names<'a>(source: &Source<'a>, ty: &'a TypeExpr, names: &mut Vec<&'a str>) {
     match &ty.kind {
-        TypeKind::Real => {}
+        TypeKind::Real | TypeKind::Inferred => {}
+        TypeKind::Index(n) => names.extend(linear(source, *n).map(|size| size.names()).unwrap_or_default()),
+        TypeKind::Sum(_, pairs) => size_names(source, pairs, names),
         TypeKind::Pair(a, b) => [a, b].into_iter().for_each(|ty| size_names(source, ty, names)),
         TypeKind::Function(args, result) => {
             args.iter().chain([&**result]).for_each(|ty| size_names(source, ty, names));

@@ -3,7 +3,8 @@
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use super::computed::binder;
 use super::functions::{Item, Place};
-use super::names::{Binding, Meaning};
+use super::names::{Binding, Global, Meaning};
+use super::sums::SumTask;
 use super::text::{count, symbol};
 use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId};
@@ -24,11 +25,17 @@ impl<'a> Elaborator<'a> {
 
     #[allow(clippy::too_many_lines, reason = "an arm for each form of expression")]
     pub(super) fn unshared_value(&mut self, at: ExprId) {
+        if self.meets_expectation(at) {
+            return;
+        }
         let span = self.span(at);
         match self.expr(at) {
             Expr::Number { value, .. } => {
                 let literal = self.push(Term::Number(Number::Literal(*value)), span);
                 self.values.push(literal);
+            }
+            Expr::Name(name) if let Meaning::Callable(Global::Constructor(ty, k)) = self.peek(name) => {
+                self.construct(at, (ty, k), &[]);
             }
             Expr::Name(name) => {
                 let item = self.name_item(name, at);
@@ -86,6 +93,9 @@ impl<'a> Elaborator<'a> {
             }
             Expr::Call { callee, args } => self.call(at, callee, args),
             Expr::Access { .. } if self.applied_map(at).is_some() => self.index_value(at),
+            Expr::Access { array, indices } if self.sum_param(*array).is_some() => {
+                self.sum_element(at, *array, indices)
+            }
             Expr::Access { array, indices } => {
                 self.enter_anchor();
                 let sparse = self.as_variable(*array).filter(|v| self.sparse(*v).is_some());
@@ -127,6 +137,14 @@ impl<'a> Elaborator<'a> {
             },
             Expr::Let { value, .. } => {
                 self.tasks.push(Task::BindLet(at));
+                match self.is_bound_index(*value) {
+                    true => self.index_value(*value),
+                    false => self.tasks.push(Task::Value(*value)),
+                }
+            }
+            Expr::Typed { .. } => self.typed_value(at),
+            Expr::Case { value, .. } => {
+                self.tasks.push(Task::Sum(at, SumTask::Case));
                 self.tasks.push(Task::Value(*value));
             }
             Expr::Scan { .. } => self.scan(at),
@@ -174,10 +192,13 @@ impl<'a> Elaborator<'a> {
     pub(super) fn name_value(&mut self, name: &str, at: ExprId) -> Option<TermId> {
         let span = self.span(at);
         match self.meaning(name) {
-            Meaning::Var(var) => match self.sparse(var) {
-                Some(_) => self.stored_elements(var, Vec::new(), span),
-                None => self.push(Term::Var(var), span),
-            },
+            Meaning::Var(var) => {
+                self.read_as_numbers.insert(var);
+                match self.sparse(var) {
+                    Some(_) => self.stored_elements(var, Vec::new(), span),
+                    None => self.push(Term::Var(var), span),
+                }
+            }
             Meaning::Index(i) => self.push(Term::Number(Number::Index(Affine::index(i))), span),
             Meaning::Size(n) => self.push(Term::Number(Number::Index(n)), span),
             Meaning::Callable(_) | Meaning::Function(_) => {
@@ -365,7 +386,10 @@ impl<'a> Elaborator<'a> {
                 _ => "..",
             };
             self.demand_in_bounds(at, what, &args)?;
-            self.slice(value, places, span)
+            let (at, axes): (Vec<_>, Vec<_>) = places.into_iter().unzip();
+            let (at, told) = self.told(at, &axes)?;
+            let value = self.slice(value, at.into_iter().zip(axes).collect(), span);
+            self.around_told(told, value, span)
         });
         let value = self.wrap(hoisted, value, span);
         self.values.push(value);
@@ -415,7 +439,11 @@ impl<'a> Elaborator<'a> {
             self.too_many_indices(n, rank, self.program.variables[var].ty, span);
             None
         } else {
-            places.and_then(|places| self.stored_elements(var, places, span))
+            places.and_then(|places| {
+                let (places, told) = self.told(places, &[])?;
+                let value = self.stored_elements(var, places, span);
+                self.around_told(told, value, span)
+            })
         };
         let value = self.wrap(hoisted, value, span);
         self.values.push(value);
@@ -470,7 +498,10 @@ impl<'a> Elaborator<'a> {
                 );
                 return None;
             }
-            self.stored(var, &places, span)
+            let (places, told) = self.told(places.into_iter().map(Some).collect(), &[])?;
+            let places = places.into_iter().collect::<Option<Vec<_>>>()?;
+            let value = self.stored(var, &places, span);
+            self.around_told(told, value, span)
         });
         let value = self.wrap(hoisted, value, span);
         self.values.push(value);
@@ -487,7 +518,8 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let index = self.pop_affine();
         let hoisted = self.leave_anchor();
-        let value = index.and_then(|a| self.push(Term::Number(Number::Index(a)), span));
+        let value = index.as_ref().and_then(|a| self.number_of(a, span));
+        self.remember_index(value, index);
         let value = self.wrap(hoisted, value, span);
         self.values.push(value);
     }
@@ -510,6 +542,9 @@ impl<'a> Elaborator<'a> {
     }
 
     pub(super) fn bind_let(&mut self, at: ExprId) {
+        if self.bind_index(at).is_some() {
+            return;
+        }
         let Expr::Let { name, body, .. } = self.expr(at) else { return };
         let function = self.values.last_function();
         let value = self.values.last_term();

@@ -81,26 +81,34 @@ impl Parser<'_> {
     }
 
     pub(super) fn decl(&mut self) {
+        let is_type = self.at_word("type");
         let keyword = self.advance().token;
-        self.decl_of(keyword);
+        match is_type {
+            true => self.decl_with(Parser::type_decl),
+            false => self.decl_of(keyword),
+        }
     }
 
     /// What stands behind the keyword of a declaration.
     pub(super) fn decl_of(&mut self, keyword: Token) {
-        let reported = self.diagnostics.len();
-        self.indent = Some(self.current.indent);
-        let decl = match keyword {
-            Token::Param => self.param(),
-            Token::Rel => self.relation(),
-            Token::Map => self.map(),
+        self.decl_with(|parser| match keyword {
+            Token::Param => parser.param(),
+            Token::Rel => parser.relation(),
+            Token::Map => parser.map(),
             Token::Assume => {
-                let pred = self.expression(&[]).id;
+                let pred = parser.expression(&[]).id;
                 Some(Decl::Assume { pred })
             }
-            Token::Def => self.def(),
-            Token::Name => self.size(),
-            _ => self.fun(),
-        };
+            Token::Def => parser.def(),
+            Token::Name => parser.size(),
+            _ => parser.fun(),
+        });
+    }
+
+    fn decl_with(&mut self, read: impl FnOnce(&mut Self) -> Option<Decl>) {
+        let reported = self.diagnostics.len();
+        self.indent = Some(self.current.indent);
+        let decl = read(self);
         self.indent = None;
         if let Some(decl) = decl {
             self.ast.decls.push(decl);
@@ -121,7 +129,10 @@ impl Parser<'_> {
         let storage = StorageKind::Dense;
         let others = self.other_names(&name);
         let param = match self.param_type() {
-            Some((storage, like, ty)) => Decl::Param { name, storage, like, ty },
+            Some((storage, like, ty)) => match self.typed_param(&name, storage, &ty) {
+                Some(decl) => decl,
+                None => Decl::Param { name, storage, like, ty },
+            },
             // The name is declared, so that its uses are no further problems.
             None => Decl::Param { name, storage, like: None, ty: self.error_type() },
         };
@@ -299,7 +310,7 @@ impl Parser<'_> {
     }
 
     /// `( item , .. )`.
-    fn list<T>(&mut self, what: &str, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+    pub(super) fn list<T>(&mut self, what: &str, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let open = self.current.span;
         if self.eat(Token::LeftParen).is_none() {
             self.unexpected(what);
@@ -392,7 +403,7 @@ impl Parser<'_> {
     }
 
     /// `( type , .. )`, at least one.
-    fn types(&mut self, depth: usize) -> Option<Vec<TypeExpr>> {
+    pub(super) fn types(&mut self, depth: usize) -> Option<Vec<TypeExpr>> {
         let start = self.current.span;
         let mut nested = depth;
         let items = self.list("a type", |parser| {
@@ -418,7 +429,7 @@ impl Parser<'_> {
     }
 
     /// A type that is no function.
-    fn plain_type(&mut self, depth: usize) -> Option<TypeExpr> {
+    pub(super) fn plain_type(&mut self, depth: usize) -> Option<TypeExpr> {
         if self.is_too_deep(depth) {
             return None;
         }
@@ -450,6 +461,17 @@ impl Parser<'_> {
                 let types = self.types(depth)?;
                 Some(pair_of(types, start.to(self.last_end)))
             }
+            Token::Name
+                if self.at_word("index") || self.sum_type(self.text.get(start.range()).unwrap_or("")).is_some() =>
+            {
+                match self.named_type() {
+                    Some(ty) => Some(ty),
+                    None => {
+                        self.unexpected("a size behind `index`, as in `index n`");
+                        None
+                    }
+                }
+            }
             token => {
                 let expected = "expected a type such as `real`, `[n] real` or `(real, real)`";
                 let message = format!("{expected}, found {}", self.found());
@@ -467,7 +489,7 @@ impl Parser<'_> {
 }
 
 /// `(a, (b, c))` of several types, or the one there is.
-fn pair_of(mut types: Vec<TypeExpr>, span: Span) -> TypeExpr {
+pub(super) fn pair_of(mut types: Vec<TypeExpr>, span: Span) -> TypeExpr {
     let last = types.pop().unwrap_or(TypeExpr { kind: TypeKind::Real, span });
     let ty = types.into_iter().rev().fold(last, |second, first| {
         let span = first.span.to(second.span);

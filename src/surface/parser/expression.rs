@@ -9,7 +9,7 @@ use crate::foreign;
 use crate::lexer::{Lexeme, Token};
 use crate::scalar::Op;
 use crate::surface::MAX_TYPE_NESTING;
-use crate::surface::ast::{BinaryOp, BinderKind, Expr, ExprId, LoopKind, Name, UnaryOp};
+use crate::surface::ast::{Arm, BinaryOp, BinderKind, Expr, ExprId, LoopKind, Name, UnaryOp};
 
 impl Parser<'_> {
     /// An expression up to a token that cannot continue it. `stops` are the tokens by which the caller ends it.
@@ -64,6 +64,7 @@ impl Parser<'_> {
                 self.open(Frame::IfCondition { start: span });
                 None
             }
+            Token::Case => self.case(),
             Token::Map if self.maps_function() => {
                 self.report(
                     Diagnostic::new("unexpected-token", span, "expected an expression, found `map(`")
@@ -285,7 +286,7 @@ impl Parser<'_> {
     fn binding(&mut self, start: Span) {
         let indent = self.current.indent;
         let what = "the name of a variable behind `let`";
-        let pattern = self.pattern(0, what).unwrap_or_else(|| Pattern::Name(self.no_name()));
+        let pattern = self.pattern(0, what, true).unwrap_or_else(|| Pattern::Name(self.no_name()));
         let is_function = self.token() == Token::LeftParen && !self.current.starts_line;
         if let (true, Pattern::Name(name)) = (is_function, &pattern) {
             let message = format!("expected `=` and the value of the variable, found {}", self.found());
@@ -307,15 +308,16 @@ impl Parser<'_> {
         }
     }
 
-    /// `x`, `(a, b)`, `(a, (b, c))`
-    pub(super) fn pattern(&mut self, depth: usize, what: &str) -> Option<Pattern> {
+    /// `x`, `(a, b)`, `(a, (b, c))`; `typed` says whether names may have types.
+    pub(super) fn pattern(&mut self, depth: usize, what: &str, typed: bool) -> Option<Pattern> {
         let start = self.current.span;
         if depth > MAX_TYPE_NESTING || self.eat(Token::LeftParen).is_none() {
-            return self.name(what).map(Pattern::Name);
+            let name = self.name(what)?;
+            return if typed { self.typed_name(name) } else { Some(Pattern::Name(name)) };
         }
-        let mut parts = vec![self.pattern(depth + 1, what)?];
+        let mut parts = vec![self.pattern(depth + 1, what, typed)?];
         while self.eat(Token::Comma).is_some() {
-            parts.push(self.pattern(depth + 1, what)?);
+            parts.push(self.pattern(depth + 1, what, typed)?);
         }
         self.close(start, Token::RightParen)?;
         let span = start.to(self.last_end);
@@ -325,8 +327,9 @@ impl Parser<'_> {
 
     /// The value of a `let` is complete: its body comes next. A pattern binds a pair and, one after the other, its parts.
     fn let_body(&mut self, pattern: Pattern, value: ExprId, start: Span) {
+        let value = self.with_types(&pattern, value);
         let (span, pattern) = match pattern {
-            Pattern::Name(name) => return self.open(Frame::LetBody { name, value, start }),
+            Pattern::Name(name) | Pattern::Typed(name, _) => return self.open(Frame::LetBody { name, value, start }),
             Pattern::Pair(span, ..) => (span, pattern),
         };
         let text = pattern.whole();
@@ -339,10 +342,15 @@ impl Parser<'_> {
         let mut parts = vec![(pattern, Vec::new())];
         while let Some((part, path)) = parts.pop() {
             match part {
-                Pattern::Name(name) => {
+                Pattern::Name(_) | Pattern::Typed(..) => {
+                    let ty = part.types();
+                    let (Pattern::Name(name) | Pattern::Typed(name, _)) = part else { continue };
                     let mut value = self.node(Expr::Name(whole.to_owned()), name.span);
                     for first in path {
                         value = self.node(if first { Expr::Fst(value.id) } else { Expr::Snd(value.id) }, name.span);
+                    }
+                    if let Some(ty) = ty {
+                        value = self.trusted(value, ty);
                     }
                     self.open(Frame::LetBody { name, value: value.id, start });
                 }
@@ -471,6 +479,11 @@ impl Parser<'_> {
             self.open(Frame::Unknown { lhs });
             return Next::Expect;
         }
+        if token == Token::Bar
+            && let Some(next) = self.next_arm(operand, base)
+        {
+            return next;
+        }
         let operand = self.finish_operators(0, operand, base);
         if self.frames.len() <= base {
             if !stops.contains(&token)
@@ -491,6 +504,9 @@ impl Parser<'_> {
         if matches!(self.frames.last(), Some(Frame::ScanRange { .. })) && self.at_word("down") {
             self.scan_down();
             return Next::Operand(operand);
+        }
+        if matches!(self.frames.last(), Some(Frame::CaseValue { .. })) && self.at_word("of") {
+            return self.case_of(operand);
         }
         if matches!(self.frames.last(), Some(Frame::IterateInit { .. })) && self.at_word("while") {
             return self.iterate_while(operand);
@@ -539,7 +555,7 @@ impl Parser<'_> {
         operand
     }
 
-    fn finish_operator(&mut self, frame: Frame, operand: Operand) -> Operand {
+    pub(super) fn finish_operator(&mut self, frame: Frame, operand: Operand) -> Operand {
         match frame {
             Frame::Prefix { prefix, start } => {
                 let expr = match prefix {
@@ -589,12 +605,18 @@ impl Parser<'_> {
                 let callee = Name { text: "select".to_owned(), span: state.span };
                 self.node(Expr::Call { callee, args: vec![cond, operand.id, before.id] }, operand.span)
             }
+            Frame::Typed { ty } => self.node(Expr::Typed { value: operand.id, ty, trusted: false }, operand.span),
+            Frame::Arm { start, value, arms, constructor, names, sound } => {
+                let arm = sound.then_some(Arm { constructor, names, body: operand.id });
+                self.finish_case((start, value), arms, arm, operand.span)
+            }
             Frame::FunctionBody { params, start, sound } => {
                 let function = Expr::Function { params, body: operand.id };
                 self.node(if sound { function } else { Expr::Error }, start.to(operand.span))
             }
             // Groups have no level, so none gets here.
             Frame::LetValue { .. }
+            | Frame::CaseValue { .. }
             | Frame::IfCondition { .. }
             | Frame::IfThen { .. }
             | Frame::Extent { .. }
@@ -780,6 +802,10 @@ impl Parser<'_> {
                 let body = self.error_leaf();
                 self.let_body(pattern, operand.id, start);
                 self.finish_operators(0, body, base)
+            }
+            Frame::CaseValue { .. } => {
+                self.lexer.bars = self.lexer.bars.saturating_sub(1);
+                self.error_leaf()
             }
             Frame::IfCondition { .. } | Frame::IfThen { .. } => self.error_leaf(),
             Frame::Extent { kind, index, inclusive, mut done, start, .. } => {

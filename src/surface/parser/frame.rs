@@ -3,7 +3,7 @@
 use super::Operand;
 use crate::base::Span;
 use crate::lexer::Token;
-use crate::surface::ast::{BinaryOp, BinderKind, ExprId, LoopKind, Name, TypeExpr};
+use crate::surface::ast::{Arm, BinaryOp, BinderKind, ExprId, LoopKind, Name, TypeExpr};
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Prefix {
@@ -16,6 +16,7 @@ pub(super) enum Prefix {
 /// What a `let` binds.
 pub(super) enum Pattern {
     Name(Name),
+    Typed(Name, TypeExpr),
     Pair(Span, Box<Pattern>, Box<Pattern>),
 }
 
@@ -24,10 +25,11 @@ impl Pattern {
     pub(super) fn whole(&self) -> String {
         match self {
             Pattern::Pair(_, first, _) => match &**first {
-                Pattern::Name(name) => format!("({} ..)", name.text),
+                Pattern::Name(name) | Pattern::Typed(name, _) => format!("({} ..)", name.text),
                 Pattern::Pair(..) => "(pair ..)".to_owned(),
             },
             Pattern::Name(name) => name.text.clone(),
+            Pattern::Typed(name, _) => format!("({})", name.text),
         }
     }
 }
@@ -127,6 +129,20 @@ pub(super) enum Frame {
         cond: ExprId,
         state: Name,
     },
+    /// The next state, which has a type.
+    Typed {
+        ty: TypeExpr,
+    },
+    /// The value of an arm of a `case`.
+    Arm {
+        start: Span,
+        value: ExprId,
+        arms: Vec<Arm>,
+        constructor: Name,
+        names: Vec<Name>,
+        /// Whether nothing was wrong with its head.
+        sound: bool,
+    },
     FunctionBody {
         params: Vec<(Name, TypeExpr)>,
         start: Span,
@@ -137,6 +153,10 @@ pub(super) enum Frame {
         pattern: Pattern,
         start: Span,
         indent: u32,
+    },
+    /// What a `case` takes apart.
+    CaseValue {
+        start: Span,
     },
     IfCondition {
         start: Span,
@@ -266,6 +286,7 @@ impl Frame {
             Frame::LetBody { .. } | Frame::ScanBody { .. } | Frame::IterateBody { .. } | Frame::FunctionBody { .. } => {
                 0
             }
+            Frame::Typed { .. } | Frame::Arm { .. } => 0,
             Frame::Prefix { prefix: Prefix::Not, .. } => NOT,
             Frame::Compare { .. } => COMPARE,
             // Looser than a product, so that products and quotients stay inside the bracket.
@@ -288,6 +309,7 @@ impl Frame {
                 BinaryOp::Pow => POWER,
             },
             Frame::LetValue { .. }
+            | Frame::CaseValue { .. }
             | Frame::IfCondition { .. }
             | Frame::IfThen { .. }
             | Frame::Extent { .. }

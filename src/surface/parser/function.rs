@@ -100,7 +100,7 @@ impl Parser<'_> {
         let mut patterns = Vec::new();
         while let Some((pattern, ty)) = self.function_parameter() {
             let mut name = match &pattern {
-                Pattern::Name(name) => name.clone(),
+                Pattern::Name(name) | Pattern::Typed(name, _) => name.clone(),
                 Pattern::Pair(span, ..) => Name { text: pattern.whole(), span: *span },
             };
             if matches!(pattern, Pattern::Pair(..)) {
@@ -118,7 +118,7 @@ impl Parser<'_> {
 
     /// `x`, `x : T`, `(a, b) : (T, U)`
     fn function_parameter(&mut self) -> Option<(Pattern, TypeExpr)> {
-        let pattern = self.pattern(0, "the name of a parameter of `fn`, as in `fn x. e`")?;
+        let pattern = self.pattern(0, "the name of a parameter of `fn`, as in `fn x. e`", false)?;
         let ty = match self.eat(Token::Colon) {
             Some(_) => self.ty(0)?,
             None => reals(&pattern),
@@ -130,7 +130,7 @@ impl Parser<'_> {
 /// The type of a parameter where none is written. Patterns nest to a bounded depth.
 fn reals(pattern: &Pattern) -> TypeExpr {
     match pattern {
-        Pattern::Name(name) => TypeExpr { kind: TypeKind::Real, span: name.span },
+        Pattern::Name(name) | Pattern::Typed(name, _) => TypeExpr { kind: TypeKind::Real, span: name.span },
         Pattern::Pair(span, first, second) => {
             TypeExpr { kind: TypeKind::Pair(Box::new(reals(first)), Box::new(reals(second))), span: *span }
         }

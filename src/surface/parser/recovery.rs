@@ -84,6 +84,7 @@ impl Parser<'_> {
     fn expected(&self) -> &'static str {
         match self.frames.last() {
             Some(Frame::LetValue { .. }) => "an operator, or a line break or `in` and the rest of the program",
+            Some(Frame::CaseValue { .. }) => "an operator, or `of` and the arms",
             Some(Frame::IfCondition { .. }) => "an operator, or `then`",
             Some(Frame::IfThen { .. }) => "an operator, or `else`",
             Some(Frame::Extent { open: Some(_), .. }) => "an operator, `,` or `)`",
@@ -126,6 +127,7 @@ impl Parser<'_> {
             }
             Some(Frame::Call { open, close, .. }) => return self.unclosed(*open, symbol_text(*close)),
             Some(Frame::Apply { open, .. }) => return self.unclosed(*open, "`)`"),
+            Some(Frame::CaseValue { .. }) => ("`of` and the arms of the `case`", "missing-body", self.current.span),
             Some(Frame::IfCondition { .. }) => ("`then` and a value", "missing-body", self.current.span),
             Some(Frame::IfThen { .. }) => ("`else` and a value", "missing-body", self.current.span),
             Some(Frame::Extent { open: Some(open), .. }) => return self.unclosed(*open, "`)`"),

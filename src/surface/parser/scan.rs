@@ -73,7 +73,7 @@ impl Parser<'_> {
             return Next::Expect;
         }
         let before = self.diagnostics.len();
-        let state = self.pattern(0, "the state, as in `s = e0`").unwrap_or_else(|| Pattern::Name(self.no_name()));
+        let state = self.pattern(0, "the state, as in `s = e0`", true).unwrap_or_else(|| Pattern::Name(self.no_name()));
         self.expect(Token::Equal, "and the state at the beginning");
         head.sound &= self.diagnostics.len() == before;
         if !head.sound && self.eat(Token::Dot).is_some() {
@@ -92,11 +92,13 @@ impl Parser<'_> {
                 self.open(Frame::ScanBody { head, steps, state: state.clone(), init });
                 return state;
             }
+            Pattern::Typed(ref name, _) => (name.span, state),
             Pattern::Pair(span, ..) => (span, state),
         };
+        let init = self.with_types(&pattern, init);
         let text = pattern.whole();
         let whole = Name { text: text.clone(), span };
-        self.open(Frame::ScanBody { head, steps, state: whole.clone(), init });
+        self.open_typed_body(head, steps, whole.clone(), init, &pattern);
         let start = self.current.span;
         self.open_parts(pattern, &text, start);
         whole
@@ -110,7 +112,7 @@ impl Parser<'_> {
             LoopKind::Fixpoint => "the state, as in `fixpoint s = e0 while c, at most n. e`",
             _ => "the state, as in `iterate s = e0 while c. e`",
         };
-        let state = self.pattern(0, what).unwrap_or_else(|| Pattern::Name(self.no_name()));
+        let state = self.pattern(0, what, true).unwrap_or_else(|| Pattern::Name(self.no_name()));
         self.expect(Token::Equal, "and the state at the beginning");
         let sound = self.diagnostics.len() == before;
         // Nobody can write this name.
@@ -217,7 +219,7 @@ impl Parser<'_> {
     pub(super) fn fixpoint(&mut self, head: Head, steps: ExprId, state: Name, init: ExprId, body: Operand) -> Operand {
         let span = head.start.to(body.span);
         let mut choice = body.id;
-        while let Some(Expr::Let { body, .. }) = self.ast.exprs.get(choice) {
+        while let Some(Expr::Let { body, .. } | Expr::Typed { value: body, .. }) = self.ast.exprs.get(choice) {
             choice = *body;
         }
         let step = match self.ast.exprs.get(choice) {
@@ -236,7 +238,15 @@ impl Parser<'_> {
             init,
             body: body.id,
         };
-        let init = self.node(near, span).id;
+        let ty = match self.ast.exprs.get(init) {
+            Some(Expr::Typed { ty, .. }) => Some(ty.clone()),
+            _ => None,
+        };
+        let near = self.node(near, span).id;
+        let init = match ty {
+            Some(ty) => self.node(Expr::Typed { value: near, ty, trusted: true }, span).id,
+            None => near,
+        };
         let kind = LoopKind::Fixpoint;
         self.node(Expr::Scan { kind, down, index, steps: most, state, init, body: once_more }, span)
     }

@@ -23,6 +23,11 @@ pub(super) fn is_minus_one(term: &Term) -> bool {
     matches!(term, Term::Number(Number::Literal(x)) if *x == -1.0)
 }
 
+/// Whether a term is an index as a number.
+fn is_index(term: &Term) -> bool {
+    matches!(term, Term::Number(Number::Index(a)) if a.as_index().is_some())
+}
+
 /// Whether the text of a term could be that of an index expression. Two of them compared are read back as a comparison of indices.
 fn reads_as_index(program: &Program, term: TermId) -> bool {
     let mut stack = vec![term];
@@ -51,7 +56,8 @@ pub(super) fn fold_comparisons(program: &Program) -> BTreeMap<VarId, TermId> {
         let compared = match &program.terms[compare] {
             Term::Apply(Function::Value(Primitive::Op(Op::Compare(op))), args) => {
                 let is_read = |entry: &Pred| args.iter().any(|e| is_entry(program, entry, *e));
-                matches!(op, Comparison::Less | Comparison::LessEqual)
+                let with_index = || args.iter().any(|e| is_index(&program.terms[*e]));
+                (matches!(op, Comparison::Less | Comparison::LessEqual) || *op == Comparison::Equal && with_index())
                     && args.iter().any(|e| !reads_as_index(program, *e))
                     && entries.iter().all(|entry| guard.conjuncts().contains(entry) && is_read(entry))
             }

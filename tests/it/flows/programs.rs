@@ -119,6 +119,8 @@ struct Maker {
     names: usize,
     /// Draws the parts that are written as functions applied, if any are.
     functions: Option<Rng>,
+    /// Draws the parts that are written with indices that are found at run time and with sum types, if any are.
+    types: Option<Rng>,
 }
 
 /// The program of a seed.
@@ -131,6 +133,57 @@ pub fn with_functions(seed: u64) -> (Drawn, Drawn) {
     let mut maker = Maker::new(seed, false);
     maker.functions = Some(Rng::with_seed(seed));
     (program(seed, false), maker.program())
+}
+
+/// The program of a seed, and the same with some of its parts written with indices that are found at run time and with sum types.
+pub fn with_types(seed: u64, is_real: bool) -> (Drawn, Drawn) {
+    let mut maker = Maker::new(seed, is_real);
+    maker.types = Some(Rng::with_seed(seed));
+    (program(seed, is_real), maker.program())
+}
+
+/// A type whose values take parts of programs along.
+const SIDES: &str = "type side = left real | both (real, [2] real) | none\n";
+
+/// Something with a value as what a `case` or an index that is found gives.
+fn as_typed(rng: &mut Rng, e: &str, number: usize) -> String {
+    let a = format!("a{number}'");
+    let arms = |left: &str, both: &str| format!("left({a}) -> {left} | both({a}, b') -> {both} | none -> 2");
+    match rng.u8(0..6) {
+        0 => format!("(case left({e}) of {})", arms(&a, "b'[0]")),
+        1 => format!("(case both({e}, [1, 2]) of {})", arms("3", &a)),
+        2 => format!(
+            "(let s' : side = (if 1 < 2 then both(1, gen i' < 2. {e}) else none) in case s' of {})",
+            arms("3", "b'[1]")
+        ),
+        3 => {
+            let steps = "fold t' < 2, (k' : index 3, s' : side) = (0, none)";
+            let step = format!("(if k' = 0 then 1 else 2, left({e}))");
+            format!("(let (k', s') = ({steps}. {step}) in [k' = 2] * case s' of {})", arms(&a, "1"))
+        }
+        4 => format!("(let k' : index 4 = (if 1 < 2 then 3 else 0) in sum j' < 4. [k' = j'] * {e})"),
+        _ => format!(
+            "(let k' = fold t' < 3, k' : index 5 = 1. (if k' = 1 then 3 else k') in (gen j' < 5. [j' = k'] * {e})[k'])"
+        ),
+    }
+}
+
+/// An element at places some of which are found at run time: what stands around it, and the element.
+fn at_found(rng: &mut Rng, tensor: &Tensor, places: &mut [String], number: usize) -> String {
+    let mut around = String::new();
+    for (at, (place, axis)) in places.iter_mut().zip(&tensor.dims).enumerate() {
+        if rng.u8(0..100) >= 15 {
+            continue;
+        }
+        let k = format!("k{number}'{at}");
+        around.push_str(&match rng.u8(0..3) {
+            0 => format!("let {k} : index ({axis}) = {place} in "),
+            1 => format!("let {k} = fold t' < 1, {k} : index ({axis}) = {place}. {k} in "),
+            _ => format!("let {k} : index ({axis}) = (if 1 < 2 then {place} else {place}) in "),
+        });
+        *place = k;
+    }
+    around
 }
 
 /// Definitions with parameters that are called as much of a program is.
@@ -187,7 +240,7 @@ impl Maker {
     fn new(seed: u64, is_real: bool) -> Maker {
         let mut rng = Rng::with_seed(seed);
         let fuel = rng.i32(15..70);
-        Maker { rng, is_real, fuel, names: 0, functions: None }
+        Maker { rng, is_real, fuel, names: 0, functions: None, types: None }
     }
 
     fn chance(&mut self, percent: u8) -> bool {
@@ -267,7 +320,11 @@ impl Maker {
         if has_map {
             text.push_str("map at : [T] -> [n]  ");
         }
-        let definitions = if self.functions.is_some() { APPLY } else { "" };
+        let definitions = match (&self.functions, &self.types) {
+            (Some(_), _) => APPLY,
+            (_, Some(_)) => SIDES,
+            _ => "",
+        };
         text.push_str(&format!("size n  size T  size U\n{definitions}{lets}{result}\n"));
         let n = self.rng.i64(if has_map { 1..5 } else { 0..5 });
         let n = if n == 0 && self.chance(50) { 1 } else { n };
@@ -582,7 +639,13 @@ impl Maker {
                 }
             }
         }
-        let element = format!("{}{}", guards.concat(), tensor.at(&places));
+        let names = self.names;
+        let around = self.types.as_mut().map(|rng| at_found(rng, &tensor, &mut places, names));
+        let around = around.unwrap_or_default();
+        let element = match around.is_empty() {
+            true => format!("{}{}", guards.concat(), tensor.at(&places)),
+            false => format!("{}({around}{})", guards.concat(), tensor.at(&places)),
+        };
         match (sums.is_empty(), guards.is_empty()) {
             (true, true) => element,
             (true, false) => format!("({element})"),
@@ -592,6 +655,9 @@ impl Maker {
 
     fn real(&mut self, scope: &Scope, depth: u32) -> String {
         let e = self.plain_real(scope, depth);
+        if let Some(rng) = &mut self.types {
+            return if rng.u8(0..100) < 12 { as_typed(rng, &e, self.names) } else { e };
+        }
         let Some(rng) = &mut self.functions else { return e };
         if rng.u8(0..100) < 15 { as_function(rng, &e, scope) } else { e }
     }

@@ -27,7 +27,7 @@ use iverson::tensor::{Csr, Dense, Inputs, Relation, bind};
 use iverson::{Function, Mode, Request};
 
 use super::jacobians;
-use super::programs::{Drawn, program};
+use super::programs::{Drawn, program, with_types};
 use crate::campaign::known::Known;
 use crate::judge::{Expected, Ways, is_undecided, numbers};
 use crate::support::setting;
@@ -350,6 +350,14 @@ struct Way {
     matrices: bool,
     /// Whether the costs of derivatives are compared with their bounds.
     certificates: bool,
+    /// Whether some parts are written with indices that are found at run time and with sum types.
+    types: bool,
+}
+
+impl Way {
+    fn program(&self, seed: u64, is_real: bool) -> Drawn {
+        if self.types { with_types(seed, is_real).1 } else { program(seed, is_real) }
+    }
 }
 
 /// All derivatives of a function, over the given numbers.
@@ -384,7 +392,7 @@ fn of_kernels(flow: &flow::Program) -> Result<[flow::Program; 3], String> {
 }
 
 fn judge(report: &mut Report, seed: u64, is_real: bool, way: &Way) -> Judgement {
-    let drawn = program(seed, is_real);
+    let drawn = way.program(seed, is_real);
     let function = Function::parse(&drawn.text).map_err(|error| format!("refused: {error}"))?;
     let Some(flow) = function.flow() else {
         report.straight += 1;
@@ -542,7 +550,7 @@ fn kernels(
     Ok(())
 }
 
-fn run(first: u64, programs: u64, native: u64) {
+fn run(first: u64, programs: u64, native: u64, types: bool) {
     let mut report = Report::default();
     for seed in first..first + programs {
         let is_real = seed % 2 == 1;
@@ -551,6 +559,7 @@ fn run(first: u64, programs: u64, native: u64) {
             twice: seed % 4 == 0,
             matrices: seed % 3 == 0,
             certificates: seed % 3 == 1,
+            types,
         };
         let judged = catch_unwind(AssertUnwindSafe(|| judge(&mut report, seed, is_real, &way)));
         let complaint = match judged {
@@ -566,7 +575,7 @@ fn run(first: u64, programs: u64, native: u64) {
             Ok(Err(complaint)) => complaint,
             Err(_) => "a panic".to_owned(),
         };
-        let Drawn { text, sizes } = program(seed, is_real);
+        let Drawn { text, sizes } = way.program(seed, is_real);
         println!("seed {seed}: {}", complaint.lines().next().unwrap_or_default());
         report.failures.push(format!("seed {seed}, {sizes:?}: {complaint}\n{text}"));
     }
@@ -578,12 +587,19 @@ fn run(first: u64, programs: u64, native: u64) {
 
 #[test]
 fn some_programs() {
-    run(0, 150, 100);
+    run(0, 150, 100, false);
+}
+
+#[test]
+fn some_programs_with_types() {
+    run(0, 60, 50, true);
 }
 
 /// Minutes of work; see the command above.
 #[test]
 #[ignore = "4,000 programs take minutes; the command is in the module documentation"]
 fn full() {
-    run(setting("IVERSON_SEED", 0), setting("IVERSON_PROGRAMS", 4000), 200);
+    for types in [false, true] {
+        run(setting("IVERSON_SEED", 0), setting("IVERSON_PROGRAMS", 4000), 200, types);
+    }
 }
