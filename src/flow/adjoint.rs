@@ -318,8 +318,8 @@ impl Adjoint {
         if to.iter().all(|to| to.path.is_none() && to.last.is_none()) {
             return Ok(());
         }
-        if let Some(most) = &scan.implicit {
-            return self.implicit(scan, most, &to, owed, active, loops, out);
+        if scan.implicit.is_some() {
+            return self.implicit(scan, &to, owed, active, loops, out);
         }
         let paths = self.backwards(scan, &to, active, loops, out)?;
         for (state, path) in scan.states.iter().zip(&paths) {
@@ -331,11 +331,9 @@ impl Adjoint {
     }
 
     /// What a [fixpoint](super::implicit) owes to the values and parameters around, from the step at the solution.
-    #[allow(clippy::too_many_arguments)]
     fn implicit(
         &mut self,
         scan: &Scan,
-        most: &Size,
         to: &[To],
         owed: &mut Owed,
         active: &Active,
@@ -367,7 +365,7 @@ impl Adjoint {
         let mut body = Vec::new();
         self.reverse(&step, &mut inner, &by_state, &known, &inside, &mut body)?;
         let mut states = Vec::with_capacity(moving.len());
-        for ((state, to), before) in scan.states.iter().zip(to).filter(|(s, _)| is_active(&s)).zip(befores) {
+        for ((state, to), before) in scan.states.iter().zip(to).filter(|(s, _)| is_active(s)).zip(befores) {
             let name = self.flow.get(before).name.clone();
             let mut terms: Vec<ValueId> = to.last.into_iter().collect();
             if let Some(path) = to.path {
@@ -378,7 +376,8 @@ impl Adjoint {
                 terms.into_iter().chain(inner.values.remove(&state.last).unwrap_or_default()).collect();
             states.push((before, self.total_or_zeros(&name, &terms, state.last, &inside, &mut body)?));
         }
-        let solved = solve(&mut self.flow, Equation { states, body, most: most.clone() }, loops, out)?;
+        let most = scan.implicit.clone().unwrap_or_default();
+        let solved = solve(&mut self.flow, Equation { states, body, most }, loops, out)?;
         let mut by_outer = Active { params: active.params.clone(), ..Active::default() };
         let mut read = |x: ValueId| {
             if active.values.contains(&x) && !own.contains(&x) {

@@ -222,7 +222,7 @@ fn live(flow: &Builder, body: &[Stmt], needed: &mut BTreeSet<ValueId>, loops: &L
 /// A statement, or leaves that become one.
 enum Group {
     Leaves(Vec<Leaf>),
-    Scan(Scan),
+    Scan(Box<Scan>),
 }
 
 fn joined(flow: &Builder, body: Vec<Stmt>, needed: &mut BTreeSet<ValueId>, loops: &Loops) -> Result<Vec<Stmt>> {
@@ -256,7 +256,7 @@ fn joined(flow: &Builder, body: Vec<Stmt>, needed: &mut BTreeSet<ValueId>, loops
                     readers.entry(x).or_default().insert(at);
                 });
                 if let Stmt::Scan(scan) = scan {
-                    groups.push(Group::Scan(scan));
+                    groups.push(Group::Scan(Box::new(scan)));
                 }
             }
         }
@@ -264,7 +264,7 @@ fn joined(flow: &Builder, body: Vec<Stmt>, needed: &mut BTreeSet<ValueId>, loops
     let mut out = Vec::with_capacity(groups.len());
     for (at, group) in groups.into_iter().enumerate().rev() {
         out.push(match group {
-            Group::Scan(scan) => Stmt::Scan(scan),
+            Group::Scan(scan) => Stmt::Scan(*scan),
             Group::Leaves(leaves) => {
                 let mut joined = Joined::new(flow);
                 let mut gives = Vec::new();
