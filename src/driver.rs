@@ -27,6 +27,7 @@ use crate::certificate::{self, Certificate, Cost};
 use crate::diff::Dependent;
 use crate::error::{Diagnostic, Error, Result};
 use crate::scalar::UserFunction;
+use crate::scalar::external::Argument;
 use crate::simplify::Explanation;
 use crate::solver::estimate::Hints;
 use crate::stages::Stages;
@@ -247,6 +248,38 @@ impl Function {
     /// As [`Function::parse`].
     pub fn build_with(ast: &Ast, functions: &[UserFunction]) -> Result<Function> {
         Function::compile(surface::elaborate(ast, functions).map_err(Error::Program)?, &mut Stages::new())
+    }
+
+    /// The function of tensors that some code computes, with its backpropagator, as a program of one call: its parameters are those of the header,
+    /// which is one of a `def`. It composes as others do. [`UserFunction::external`] says what the code is given, and makes what programs call by name.
+    ///
+    /// ```
+    /// use iverson::prelude::*;
+    ///
+    /// let smooth = Function::external(
+    ///     "smooth(x : [n] real) : [n] real",
+    ///     |x, y| y[0].iter_mut().enumerate().for_each(|(i, y)| *y = (x[0][i] + x[0][i.saturating_sub(1)]) / 2.0),
+    ///     |given, owed| {
+    ///         for (i, dy) in given[2].iter().enumerate() {
+    ///             owed[0][i] += dy / 2.0;
+    ///             owed[0][i.saturating_sub(1)] += dy / 2.0;
+    ///         }
+    ///     },
+    /// )?;
+    /// let loss = Function::parse("param y : [n] real\nsum(y^2)")?.compose(&smooth)?;
+    /// assert_eq!(loss.gradient(["x"])?.eval(&inputs! { "x" => [2.0, 4.0] })?["grad_x"].as_slice(), Some(&[7.0, 3.0][..]));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`UserFunction::external`].
+    pub fn external(
+        header: &str,
+        code: impl Fn(&[Argument<'_>], &mut [&mut [f64]]) + Send + Sync + 'static,
+        adjoint: impl Fn(&[Argument<'_>], &mut [&mut [f64]]) + Send + Sync + 'static,
+    ) -> Result<Function> {
+        let function = UserFunction::external(header, code)?.with_adjoint(adjoint)?;
+        Function::compile(surface::call_of(&function)?, &mut Stages::new())
     }
 
     /// Compiles a typed program.

@@ -12,9 +12,9 @@ use crate::stages::Stages;
 use crate::term::Term;
 use crate::{diff, flow, simplify, term, tssa};
 
-/// Whether a program has loops.
+/// Whether a program has loops, or calls of functions from outside.
 pub(super) fn has_scans(program: &term::Program) -> bool {
-    program.terms.values().any(|term| matches!(term, Term::Scan { .. }))
+    program.terms.values().any(|term| matches!(term, Term::Scan { .. } | Term::Call { .. }))
 }
 
 /// Takes a program with loops up to a stage.

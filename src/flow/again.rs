@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::build::Builder;
-use super::data::{Early, Leaf, Scan, State, Stmt, ValueId};
+use super::data::{Call, Early, Leaf, Scan, State, Stmt, ValueId};
 
 /// Statements once more, which give other values: `copies` has what stands for those that they read, and gets what stands for those they give.
 // Scans nest to a bounded depth.
@@ -20,6 +20,12 @@ pub(super) fn again(flow: &mut Builder, body: &[Stmt], copies: &mut BTreeMap<Val
                 let takes = leaf.takes.iter().map(|x| of(*x, copies)).collect();
                 let gives = leaf.gives.iter().map(|x| copy(flow, *x, copies)).collect();
                 out.push(Stmt::Leaf(Leaf { program: leaf.program.clone(), takes, gives }));
+            }
+            Stmt::Call(call) => {
+                let takes = call.takes.iter().map(|x| of(*x, copies)).collect();
+                let gives = call.gives.iter().map(|x| copy(flow, *x, copies)).collect();
+                let when = call.when.map(|x| of(x, copies));
+                out.push(Stmt::Call(Call { when, takes, gives, ..call.clone() }));
             }
             Stmt::Scan(scan) => {
                 let mut states = Vec::with_capacity(scan.states.len());

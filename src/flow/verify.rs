@@ -5,6 +5,7 @@
 //!   body, its paths behind it. The scans of a loop index have one number of steps, and none is in another.
 //! - *Leaves*: the program of a leaf is well formed; its signature is the one of [`Program::leaf_signature`] but for types that are its own and sizes
 //!   that came later; its outputs are the values it gives.
+//! - *Calls*: of a function of tensors; what is taken and given is dense, of the axes that the function has behind those of the call.
 //! - *Early ends*: the number of steps of a loop that ends early and goes up may be a size that it alone finds out, if no loop is around, which is
 //!   known behind it; the number of changes is a number that its body gives.
 //! - *Fixpoints*: they have one step, which does not mention the index.
@@ -12,9 +13,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::data::{Leaf, Loops, Output, Program, Scan, Stmt, ValueId};
+use super::data::{Call, Leaf, Loops, Output, Program, Scan, Stmt, ValueId};
 use crate::base::{Id, SizeId};
 use crate::index::{Affine, Size, Var};
+use crate::scalar::external::External;
 use crate::ty::{Storage, Type, Types};
 
 impl Program {
@@ -88,6 +90,7 @@ impl Check<'_> {
             match stmt {
                 Stmt::Leaf(leaf) => self.leaf(leaf, scope, loops),
                 Stmt::Scan(scan) => self.scan(scan, scope, loops),
+                Stmt::Call(call) => self.call(call, scope),
             }
         }
     }
@@ -138,6 +141,29 @@ impl Check<'_> {
             }
         }
         leaf.gives.iter().for_each(|x| self.give(*x, scope));
+    }
+
+    fn call(&mut self, call: &Call, scope: &mut BTreeSet<ValueId>) {
+        call.reads().for_each(|x| self.read(x, scope));
+        let function = self.program.signature.functions.get(call.function).and_then(|f| f.of_tensors());
+        let Some(external) = function.filter(|external| external.sizes.len() == call.sizes.len()) else {
+            return self.complain("a call of what is no function of tensors");
+        };
+        let expected = |dims: &[Size]| {
+            let own = External::with_sizes(dims, &call.sizes).ok()?;
+            Some(call.axes.iter().cloned().chain(own).collect::<Vec<_>>())
+        };
+        let found = |x: &ValueId| {
+            let value = self.program.values.get(*x).filter(|value| value.storage == Storage::Dense)?;
+            self.program.frame.types.real_dims(value.ty)
+        };
+        let takes = external.params.iter().map(|(_, dims)| expected(dims)).eq(call.takes.iter().map(found));
+        let gives = external.results.iter().map(|dims| expected(dims)).eq(call.gives.iter().map(found));
+        let when = call.when.as_ref().is_none_or(|x| found(x).as_ref() == Some(&call.axes));
+        if !takes || !gives || !when {
+            self.complain("a call takes or gives other tensors than its function");
+        }
+        call.gives.iter().for_each(|x| self.give(*x, scope));
     }
 
     fn scan(&mut self, scan: &Scan, scope: &mut BTreeSet<ValueId>, loops: &mut Loops) {

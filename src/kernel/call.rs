@@ -139,9 +139,9 @@ impl Kernel {
         self.check(&inputs, &outputs)?;
         match (self.native.get(), &self.threads) {
             (Some(native), Some(threads)) => {
-                threads.run(|| self.run_native(native, &inputs, &mut outputs, machine));
+                threads.run(|| self.run_native(native, &inputs, &mut outputs, machine))?;
             }
-            (Some(native), None) => self.run_native(native, &inputs, &mut outputs, machine),
+            (Some(native), None) => self.run_native(native, &inputs, &mut outputs, machine)?,
             (None, _) => self.interpret(inputs, &mut outputs, machine)?,
         }
         for (steps, most) in &self.limits {
@@ -182,7 +182,13 @@ impl Kernel {
         Ok(())
     }
 
-    fn run_native(&self, native: &Native, inputs: &Given<'_, '_>, outputs: &mut Wanted<'_, '_>, machine: &mut Machine) {
+    fn run_native(
+        &self,
+        native: &Native,
+        inputs: &Given<'_, '_>,
+        outputs: &mut Wanted<'_, '_>,
+        machine: &mut Machine,
+    ) -> Result<()> {
         let Machine { workspaces, pointers, .. } = machine;
         let mut session = pointers.session(&self.arrays, self.locations.len());
         let mut workspaces = workspaces.iter_mut();
@@ -205,7 +211,7 @@ impl Kernel {
                 buffers.for_each(|other| session.lend_again(first, other));
             }
         });
-        session.run(native, self.native.sizes(), &self.program.signature.functions, self.native.steps());
+        session.run(native, self.native.sizes(), &self.program.signature.functions, self.native.steps())
     }
 
     fn interpret(&self, inputs: Given<'_, '_>, outputs: &mut Wanted<'_, '_>, machine: &mut Machine) -> Result<()> {

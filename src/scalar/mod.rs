@@ -13,6 +13,7 @@
 
 mod complex;
 mod evaluate;
+pub mod external;
 mod formula;
 pub(crate) mod names;
 mod number;

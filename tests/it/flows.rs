@@ -5,6 +5,7 @@
 //! language, with derivatives by complex steps.
 
 mod early;
+mod external;
 mod fixpoints;
 mod functions;
 mod jacobians;
