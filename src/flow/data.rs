@@ -90,7 +90,7 @@ pub struct Scan {
     /// Where it may end before its last step; `steps` is then a size that is found out, unless another loop is around.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early: Option<Early>,
-    /// Whether the last states are taken as the [solution](super::implicit) of `s = body(s)`, near which the first ones are, and how many steps a
+    /// Whether the last states are taken as the solution of `s = body(s)`, near which the first ones are, and how many steps a
     /// linear equation for its derivative takes at most. Such a scan has one step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub implicit: Option<Size>,
@@ -236,7 +236,7 @@ impl Program {
         depth
     }
 
-    /// Whether a scan is a [fixpoint](super::implicit).
+    /// Whether a scan is a fixpoint.
     pub fn has_fixpoints(&self) -> bool {
         let mut stack: Vec<&Stmt> = self.body.iter().collect();
         while let Some(stmt) = stack.pop() {

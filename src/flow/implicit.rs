@@ -20,7 +20,7 @@
 //!
 //! and made one step more. So it goes on until the relative change of a step is `1e-12` at most, and then as long as the change gets less, to what
 //! rounding allows. All states count together, and where a derivative has several columns each ends by itself. The error of `w` is at most
-//! `1e-12 / (1 - q)` of it where each step shrinks distances by a factor `q < 1`. A step that is no contraction has no such bound: the iteration ends
+//! `1e-12 / (1 - c)` of it where each step shrinks distances by a factor `c < 1`. A step that is no contraction has no such bound: the iteration ends
 //! after `n` steps, or where a number overflows, with what it has.
 //!
 //! *Why by iteration*: where the solution was found by going on from state to state, `J` shrinks, and as many steps as found the state
