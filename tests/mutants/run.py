@@ -71,18 +71,19 @@ def arguments() -> argparse.Namespace:
     return p.parse_args()
 
 
-def sources(paths: list[str]) -> list[str]:
-    all_files = (str(f.relative_to(ROOT)) for f in sorted((ROOT / "src").rglob("*.rs")))
+def sources() -> dict[str, str]:
+    """The texts of all files that are no tests."""
+    files = sorted((ROOT / "src").rglob("*.rs"))
     is_test = lambda path: "/tests/" in path or path.endswith("tests.rs")
-    return [f for f in all_files if not is_test(f) and (not paths or any(f.startswith(p) for p in paths))]
+    return {path: f.read_text() for f in files if not is_test(path := str(f.relative_to(ROOT)))}
 
 
-def draw(options: argparse.Namespace) -> list[Mutant]:
+def draw(options: argparse.Namespace, texts: dict[str, str]) -> list[Mutant]:
     """Changes at random, as many in each part of the source as it has places, none within another one."""
     places = []
-    for path in sources(options.paths):
-        text = (ROOT / path).read_text()
-        places += [(path, text, site) for site in sites.sites(text)]
+    for path, text in texts.items():
+        if not options.paths or any(path.startswith(part) for part in options.paths):
+            places += [(path, text, site) for site in sites.sites(text)]
     random.Random(options.seed).shuffle(places)
     taken, found = {}, []
     for path, text, site in places:
@@ -99,13 +100,13 @@ def draw(options: argparse.Namespace) -> list[Mutant]:
     return found
 
 
-def write(copy: Path, mutants: list[Mutant]) -> None:
+def write(copy: Path, texts: dict[str, str], mutants: list[Mutant]) -> None:
     """The copy with these changes."""
     by_path: dict[str, list[Mutant]] = {}
     for mutant in mutants:
         by_path.setdefault(mutant.path, []).append(mutant)
-    for path in sources([]):
-        text, changed, at = (ROOT / path).read_text(), "", 0
+    for path, text in texts.items():
+        changed, at = "", 0
         for mutant in sorted(by_path.get(path, []), key=lambda m: m.site.start):
             site = mutant.site
             expression = text[site.start : site.end]
@@ -119,9 +120,7 @@ def write(copy: Path, mutants: list[Mutant]) -> None:
         changed += text[at:]
         if path == "src/lib.rs":
             changed += SWITCH.replace("COUNT", str(max((m.number for m in mutants), default=0) + 1))
-        elif path == "src/main.rs":
-            changed = changed.replace("crate::mutants", "iverson::mutants")
-        elif path.startswith("src/cli"):
+        elif path == "src/main.rs" or path.startswith("src/cli"):
             changed = changed.replace("crate::mutants", "iverson::mutants")
         target = copy / path
         if not target.exists() or target.read_text() != changed:
@@ -140,10 +139,10 @@ def environment(copy: Path, **more: str) -> dict[str, str]:
     return {**os.environ, **own, **more}
 
 
-def compile_all(copy: Path, mutants: list[Mutant]) -> list[Mutant]:
+def compile_all(copy: Path, texts: dict[str, str], mutants: list[Mutant]) -> list[Mutant]:
     """The changes that are programs; the others go."""
     while True:
-        write(copy, mutants)
+        write(copy, texts, mutants)
         wrong = set()
         for message in cargo(copy, "check", "--bins"):
             if message["reason"] != "compiler-message" or message["message"]["level"] != "error":
@@ -246,7 +245,8 @@ def main() -> None:
             shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("target", "__pycache__"))
         elif source.exists():
             shutil.copy2(source, copy / name)
-    mutants = compile_all(copy, draw(options))
+    texts = sources()
+    mutants = compile_all(copy, texts, draw(options, texts))
     print(f"{len(mutants)} changes in one build", flush=True)
     meet(copy, options, binaries(copy), mutants)
     known = equivalents()
