@@ -235,8 +235,6 @@ fn arms_run_where_they_are_taken() {
         ("(sum i < n. f(s * w[i]))", 6),
         ("(sum i < n, j < n. f(s * w[i] + w[j]))", 36),
         ("(fold i < n, r = s. f(r * w[i]))", 6),
-        ("(fold i < n, r = s. fold j < n, q = r. f(q * w[i]) + w[j])", 36),
-        ("(iterate r = s while r < 5, at most n. f(r) + r)", 6),
     ];
     for (arm, calls) in arms {
         let text = format!(
