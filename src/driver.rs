@@ -474,6 +474,10 @@ impl Function {
             let message = "no theorem bounds the cost of a derivative that is given in part";
             return Err(Error::Request(message.to_owned()));
         }
+        if self.flow.as_ref().is_some_and(flow::Program::has_fixpoints) {
+            let message = "no theorem bounds the cost of the derivative of a `fixpoint`, whose equation takes steps of its own; it has a cost";
+            return Err(Error::Request(message.to_owned()));
+        }
         let certificate = certificate::certify(&*self.counted()?, &*derivative.counted()?, theorem, &Hints::new())?;
         let depth = self.flow.as_ref().map_or(0, flow::Program::depth);
         Ok(Certificate { bound: certificate.bound.under_loops(depth), ..certificate })

@@ -421,6 +421,48 @@ pub fn iterate<'b, R: Real<'b>>(
     Expr::make(builder, kind, vec![steps, init.id, body])
 }
 
+/// `fixpoint s = init while goes_on(s), at most steps. body(s)`: what [`iterate`] gives and one step more, taken as the solution of `s = body(s)`. The
+/// derivative is that of the solution, by the implicit function theorem, and not that of the steps.
+///
+/// ```
+/// use iverson::builder::{Builder, fixpoint};
+///
+/// let b = Builder::new();
+/// let a = b.scalar("a");
+/// let root = fixpoint(a, 100, |s| (s * s - a).abs().gt(1e-12 * a), |s| (s + a / s) / 2.0);
+/// let root = iverson::Function::build(&b.finish(root)?)?;
+/// let results = root.gradient(["a"])?.eval(&iverson::inputs! { "a" => 4.0 })?;
+/// assert!((results["grad_a"].as_scalar().unwrap_or(0.0) - 0.25).abs() < 1e-12);
+/// # Ok::<(), iverson::Error>(())
+/// ```
+#[track_caller]
+pub fn fixpoint<'b, R: Real<'b>>(
+    init: Expr<'b>,
+    steps: impl Affine<'b> + Copy,
+    goes_on: impl FnOnce(Expr<'b>) -> Guard<'b>,
+    body: impl Fn(Expr<'b>) -> R,
+) -> Expr<'b> {
+    fixpoint_at(iterate(init, steps, goes_on, &body), steps, body)
+}
+
+/// `fixpoint s = init, at most steps. body(s)`: a state that is the solution of `s = body(s)` already, and one step more. How it was found is
+/// no part of the derivative, which solves a linear equation by so many steps at most.
+#[track_caller]
+pub fn fixpoint_at<'b, R: Real<'b>>(
+    init: Expr<'b>,
+    steps: impl Affine<'b>,
+    body: impl FnOnce(Expr<'b>) -> R,
+) -> Expr<'b> {
+    let builder = init.builder;
+    let steps = steps.index(builder).within(builder);
+    let (index, _) = builder.bound_index();
+    let state = builder.graph.borrow_mut().bound();
+    let before = Expr::make(builder, Kind::Bound(state), vec![]);
+    let body = body(before).real(builder).within(builder);
+    let kind = Kind::Scan { kind: LoopKind::Fixpoint, down: false, index, state };
+    Expr::make(builder, kind, vec![steps, init.id, body])
+}
+
 /// `select(guard, a, b)`: `a` where the guard holds, else `b`.
 #[track_caller]
 pub fn select<'b>(guard: Guard<'b>, a: impl Real<'b>, b: impl Real<'b>) -> Expr<'b> {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 use iverson::ir::driver::{Nests, Stage, Staged, lower, passes};
+use iverson::ir::flow;
 use iverson::ir::loops::Program;
 use iverson::ir::simplify::{self, Options};
 use iverson::ir::stages::Stages;
@@ -167,8 +168,9 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
             derived.simplification.iter().for_each(tell);
             if arguments.cost {
                 // What nothing is proved of has a cost of its own.
+                let has_fixpoints = function.flow().is_some_and(flow::Program::has_fixpoints);
                 print(&match request.mode.theorem() {
-                    Some(_) if arguments.derivative.given.is_empty() => {
+                    Some(_) if arguments.derivative.given.is_empty() && !has_fixpoints => {
                         function.certify(&derived.function, request.mode)?.to_string()
                     }
                     _ => derived.function.cost()?.to_string(),

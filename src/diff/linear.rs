@@ -122,8 +122,8 @@ fn dependence(stmt: &Stmt, of: &dyn Fn(ParamId) -> Dependence, all: &SideTable<V
         Rhs::Map { guard, function, args } if decided(guard) => {
             let constant = |x: &VarId| matches!(known(*x), Dependence::Zero | Dependence::Constant);
             match (function, args.as_slice()) {
-                (_, args) if args.iter().all(constant) => Dependence::Constant,
                 (Function::Value(Primitive::Op(Op::Div)), [x, y]) if constant(y) => known(*x),
+                (_, args) if args.iter().all(constant) => Dependence::Constant,
                 _ => Dependence::Other,
             }
         }

@@ -374,13 +374,14 @@ impl<'p> Copier<'p> {
                 Term::Access { array, index } => Term::Access { array, index: self.affine(&index)? },
                 Term::Iverson { guard, body } => Term::Iverson { guard: self.pred(&guard)?, body },
                 Term::Let { var, value, body } => Term::Let { var: self.variables[var.index()], value, body },
-                Term::Scan { index, steps, down, state, init, body } => Term::Scan {
+                Term::Scan { index, steps, down, state, init, body, implicit } => Term::Scan {
                     index: self.indices[index.index()],
                     steps: self.affine(&steps)?,
                     down,
                     state: self.variables[state.index()],
                     init,
                     body,
+                    implicit: implicit.map(|most| self.affine(&most)).transpose()?,
                 },
                 Term::Var(x) => Term::Var(self.variables[x.index()]),
                 other @ (Term::Number(_)

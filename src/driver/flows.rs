@@ -98,6 +98,8 @@ impl Steps {
         }
         let taken = bounded(&mut Stages::new(), "take-in", self.raw.stmts(), || flow::take_in(&self.raw))?;
         let (made, _) = simplified(&taken, &self.options, &mut Stages::new())?;
+        // Loops in arms that are not taken, of those that run backwards too.
+        let made = bounded(&mut Stages::new(), "end-early", made.stmts(), || flow::end_early(&made))?;
         Ok(self.made.get_or_init(|| made))
     }
 }

@@ -63,7 +63,9 @@ impl Active {
                 Stmt::Scan(scan) => loop {
                     let before = self.values.len();
                     for state in &scan.states {
-                        if [state.init, state.after].iter().any(|x| self.values.contains(x)) {
+                        // A solution does not depend on where it was looked for.
+                        let init = scan.implicit.is_none() && self.values.contains(&state.init);
+                        if init || self.values.contains(&state.after) {
                             self.values.extend([state.before, state.path, state.last]);
                         }
                     }

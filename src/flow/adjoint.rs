@@ -17,6 +17,8 @@
 //! A step is computed again from the state before it, which the path has; what it gives as the next state is read from the path. A scan in a step is a
 //! statement of it like others.
 //!
+//! A scan that is a [fixpoint](super::implicit) has a rule of its own, and needs no path.
+//!
 //! *Where steps are [tiles](super::tile_time)* the lifted step would have all that the tiles are there not to keep. What each owes to `w`, a sum over the
 //! steps of the tile, is added to what is owed to `w` already, `r`:
 //!
@@ -30,9 +32,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::active::Active;
+use super::again::again;
 use super::build::Builder;
-use super::data::{Call, Early, Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
+use super::data::{Call, Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
 use super::extend::extended;
+use super::implicit::{Equation, solve};
 use super::join::join;
 use super::leaf::{Joined, Small, Source, sources};
 use super::lift::{self, Axis, Lifted};
@@ -153,6 +157,18 @@ impl Owed {
             Part::Param(x, at) => self.params.remove(&(x, at)),
         };
         terms.unwrap_or_default()
+    }
+
+    /// Adds what is owed to some values, and to parameters.
+    fn extend(&mut self, more: Owed, to: &BTreeSet<ValueId>) {
+        for (x, terms) in more.values {
+            if to.contains(&x) {
+                terms.into_iter().for_each(|dx| self.value(x, dx));
+            }
+        }
+        for (param, terms) in more.params {
+            self.params.entry(param).or_default().extend(terms);
+        }
     }
 }
 
@@ -360,6 +376,9 @@ impl Adjoint {
         if to.iter().all(|to| to.path.is_none() && to.last.is_none()) {
             return Ok(());
         }
+        if scan.implicit.is_some() {
+            return self.implicit(scan, &to, owed, active, loops, out);
+        }
         let shared = if scan.tiles { self.shared(scan, active) } else { Active::default() };
         let paths = self.backwards(scan, &to, owed, (active, &shared), loops, out)?;
         for (state, path) in scan.states.iter().zip(&paths) {
@@ -368,6 +387,73 @@ impl Adjoint {
         }
         let paths: Vec<Option<ValueId>> = paths.into_iter().map(|back| back.map(|back| back.path)).collect();
         self.around(scan, &paths, owed, &active.without(&shared), loops, out)
+    }
+
+    /// What a [fixpoint](super::implicit) owes to the values and parameters around, from the step at the solution.
+    fn implicit(
+        &mut self,
+        scan: &Scan,
+        to: &[To],
+        owed: &mut Owed,
+        active: &Active,
+        loops: &Loops,
+        out: &mut Vec<Stmt>,
+    ) -> Result<()> {
+        let mut copies: BTreeMap<ValueId, ValueId> = scan.states.iter().map(|s| (s.before, s.last)).collect();
+        let step = again(&mut self.flow, &scan.body, &mut copies);
+        let copy = |x: ValueId| copies.get(&x).copied().unwrap_or(x);
+        out.extend(step.iter().cloned());
+        let mut own: BTreeSet<ValueId> = scan.states.iter().map(|state| state.last).collect();
+        let is_active = |state: &&State| active.values.contains(&state.before);
+        let moving: Vec<&State> = scan.states.iter().filter(is_active).collect();
+        let mut by_state = Active { values: moving.iter().map(|state| state.last).collect(), ..Active::default() };
+        by_state.through(&step)?;
+        all_given(&step, &mut own);
+        let known = Known::new();
+        let index = self.flow.index("k");
+        let mut inside = loops.clone();
+        inside.push((index, Size::constant(1)));
+        let mut inner = Owed::default();
+        let mut befores = Vec::with_capacity(moving.len());
+        for state in &moving {
+            let value = self.flow.get(state.before).clone();
+            let before = self.flow.value(format!("d{}", value.name), value.ty, Storage::Dense);
+            inner.value(copy(state.after), before);
+            befores.push(before);
+        }
+        let mut body = Vec::new();
+        self.reverse(&step, &mut inner, &by_state, &known, &inside, &mut body)?;
+        let mut states = Vec::with_capacity(moving.len());
+        for ((state, to), before) in scan.states.iter().zip(to).filter(|(s, _)| is_active(s)).zip(befores) {
+            let name = self.flow.get(before).name.clone();
+            let mut terms: Vec<ValueId> = to.last.into_iter().collect();
+            if let Some(path) = to.path {
+                let leaf = self.small(loops).slice(&name, path, &scan.last_place())?;
+                terms.push(self.push(leaf, out)?);
+            }
+            let terms: Vec<ValueId> =
+                terms.into_iter().chain(inner.values.remove(&state.last).unwrap_or_default()).collect();
+            states.push((before, self.total_or_zeros(&name, &terms, state.last, &inside, &mut body)?));
+        }
+        let most = scan.implicit.clone().unwrap_or_default();
+        let solved = solve(&mut self.flow, Equation { states, body, most }, loops, out)?;
+        let mut by_outer = Active { params: active.params.clone(), ..Active::default() };
+        let mut read = |x: ValueId| {
+            if active.values.contains(&x) && !own.contains(&x) {
+                by_outer.values.insert(x);
+            }
+        };
+        step.iter().for_each(|stmt| stmt.visit_reads(&mut read));
+        moving.iter().for_each(|state| read(copy(state.after)));
+        let outer = by_outer.values.clone();
+        by_outer.through(&step)?;
+        let mut inner = Owed::default();
+        for (state, solved) in moving.iter().zip(&solved) {
+            inner.value(copy(state.after), solved.last);
+        }
+        self.reverse(&step, &mut inner, &by_outer, &known, loops, out)?;
+        owed.extend(inner, &outer);
+        Ok(())
     }
 
     /// What steps that are tiles owe to in states of the scan backwards: states are dense.
@@ -412,7 +498,7 @@ impl Adjoint {
                 moving.values.insert(value);
             }
         }
-        let step = self.again(&scan.body, &mut copies);
+        let step = again(&mut self.flow, &scan.body, &mut copies);
         let copy = |x: ValueId| copies.get(&x).copied().unwrap_or(x);
         let mut known = Known::new();
         let given: BTreeSet<ValueId> = step.iter().flat_map(Stmt::gives).collect();
@@ -470,7 +556,8 @@ impl Adjoint {
             states.push(State { after, ..state });
         }
         let (index, steps) = (scan.index, scan.steps.clone());
-        out.push(Stmt::Scan(Scan { index, steps, down: !scan.down, states, early: None, tiles: scan.tiles, body }));
+        let (down, early, tiles, implicit) = (!scan.down, None, scan.tiles, None);
+        out.push(Stmt::Scan(Scan { index, steps, down, states, early, tiles, implicit, body }));
         Ok(backward)
     }
 
@@ -554,61 +641,8 @@ impl Adjoint {
             }
         }
         self.reverse(&body, &mut inner, &moving, &known, loops, out)?;
-        for (x, terms) in inner.values {
-            if outer.contains(&x) {
-                terms.into_iter().for_each(|dx| owed.value(x, dx));
-            }
-        }
-        for (param, terms) in inner.params {
-            owed.params.entry(param).or_default().extend(terms);
-        }
+        owed.extend(inner, &outer);
         Ok(())
-    }
-
-    /// Statements once more, which give other values: `copies` has what stands for those that they read, and gets what stands for those they give.
-    // Scans nest to a bounded depth.
-    fn again(&mut self, body: &[Stmt], copies: &mut BTreeMap<ValueId, ValueId>) -> Vec<Stmt> {
-        let mut out = Vec::with_capacity(body.len());
-        for stmt in body {
-            match stmt {
-                Stmt::Leaf(leaf) => {
-                    let takes = leaf.takes.iter().map(|x| copies.get(x).copied().unwrap_or(*x)).collect();
-                    let gives = leaf.gives.iter().map(|x| self.copy(*x, copies)).collect();
-                    out.push(Stmt::Leaf(Leaf { program: leaf.program.clone(), takes, gives }));
-                }
-                Stmt::Call(call) => {
-                    let takes = call.takes.iter().map(|x| copies.get(x).copied().unwrap_or(*x)).collect();
-                    let gives = call.gives.iter().map(|x| self.copy(*x, copies)).collect();
-                    let when = call.when.map(|x| copies.get(&x).copied().unwrap_or(x));
-                    out.push(Stmt::Call(Call { when, takes, gives, ..call.clone() }));
-                }
-                Stmt::Scan(scan) => {
-                    let mut states = Vec::with_capacity(scan.states.len());
-                    for state in &scan.states {
-                        let init = copies.get(&state.init).copied().unwrap_or(state.init);
-                        let before = self.copy(state.before, copies);
-                        states.push(State { init, before, ..*state });
-                    }
-                    let body = self.again(&scan.body, copies);
-                    for state in &mut states {
-                        state.after = copies.get(&state.after).copied().unwrap_or(state.after);
-                        state.path = self.copy(state.path, copies);
-                        state.last = self.copy(state.last, copies);
-                    }
-                    let changes = |x: ValueId| copies.get(&x).copied().unwrap_or(x);
-                    let early = scan.early.clone().map(|early| Early { changes: changes(early.changes), ..early });
-                    out.push(Stmt::Scan(Scan { states, early, body, ..scan.clone() }));
-                }
-            }
-        }
-        out
-    }
-
-    fn copy(&mut self, x: ValueId, copies: &mut BTreeMap<ValueId, ValueId>) -> ValueId {
-        let value = self.flow.get(x).clone();
-        let new = self.flow.value(value.name, value.ty, value.storage);
-        copies.insert(x, new);
-        new
     }
 }
 

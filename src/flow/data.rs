@@ -93,6 +93,10 @@ pub struct Scan {
     /// Whether its steps are [tiles](super::tile_time): what they owe to values around is added up step by step, so that nothing of them is kept.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub tiles: bool,
+    /// Whether the last states are taken as the solution of `s = body(s)`, near which the first ones are, and how many steps a
+    /// linear equation for its derivative takes at most. Such a scan has one step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub implicit: Option<Size>,
     /// A step.
     pub body: Vec<Stmt>,
 }
@@ -100,8 +104,8 @@ pub struct Scan {
 /// When a scan [ends early](super::end_early): behind the first step that changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Early {
-    /// How many elements of the states change in a step: a number that the body gives. Where it is 0 the states after the step are those before, and
-    /// so would be those after all further steps.
+    /// How many elements of the states change in a step: a number that the body gives. Where it is 0 the states after the step are those after all
+    /// further steps.
     pub changes: ValueId,
     /// How many steps there are at most.
     pub most: Size,
@@ -233,6 +237,20 @@ impl Program {
             }
         }
         depth
+    }
+
+    /// Whether a scan is a fixpoint.
+    pub fn has_fixpoints(&self) -> bool {
+        let mut stack: Vec<&Stmt> = self.body.iter().collect();
+        while let Some(stmt) = stack.pop() {
+            if let Stmt::Scan(scan) = stmt {
+                if scan.implicit.is_some() {
+                    return true;
+                }
+                stack.extend(&scan.body);
+            }
+        }
+        false
     }
 
     /// How many statements its leaves have together.

@@ -10,9 +10,16 @@
 //! then. The number of steps is a size that the loop finds out: paths of derivatives are so long, and no statement needs to know of it. How many
 //! elements change in a step is a value of the step, so that both engines and the reference end at the same one.
 //!
+//! A step that gives 0 where a test fails of which no step decides anything, as those of a loop in an arm that is not taken, is the last one as well:
+//!
+//! ```text
+//! fold t < n, s = a. gen g. [c] * x  ==  if c then fold t < n, s = a. x else fold t < min(n, 1), s = a. 0
+//! ```
+//!
 //! With `n` in the place of `k` the flow means the same, also a derivative of it: what is printed and counted has `n`. Looked at are loops whose last
-//! states alone are read. One inside of another loop finds out no size: paths would have other lengths in each step. It ends early where no path of it is read,
-//! and a derivative that reads one makes all steps.
+//! states alone are read, and whose steps end with the leaf that has the test; if loops are before it, no step mentions the loop index. One inside of
+//! another loop finds out no size: paths would have other lengths in each step. It ends early where no path of it is read, and a derivative that reads
+//! one makes all steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +46,8 @@ pub fn end_early(program: &Program) -> Result<Program> {
     let mut read: BTreeSet<ValueId> = program.outputs.iter().flat_map(|output| output.values.iter().copied()).collect();
     program.body.iter().for_each(|stmt| stmt.visit_reads(&mut |x| read.extend([x])));
     let body = block(&mut flow, &program.body, &read, &Loops::new())?;
-    Ok(flow.finish(body, program.outputs.clone()))
+    // Leaves of loops in a loop that has got another number of steps know of it.
+    join(&flow.finish(body, program.outputs.clone()))
 }
 
 // Scans nest to a bounded depth.
@@ -54,7 +62,8 @@ fn block(flow: &mut Builder, body: &[Stmt], read: &BTreeSet<ValueId>, loops: &Lo
         inside.push((scan.index, scan.steps.clone()));
         let scan = Scan { body: block(flow, &scan.body, read, &inside)?, ..scan.clone() };
         let is_path_read = scan.states.iter().any(|state| read.contains(&state.path));
-        let ending = match scan.early.is_none() && !scan.down && !is_path_read {
+        let may_end = scan.early.is_none() && scan.implicit.is_none();
+        let ending = match may_end && !is_path_read {
             true => ending(flow, &scan, loops)?,
             false => None,
         };
@@ -65,10 +74,17 @@ fn block(flow: &mut Builder, body: &[Stmt], read: &BTreeSet<ValueId>, loops: &Lo
 
 /// A scan that ends early, if it is known when.
 fn ending(flow: &mut Builder, scan: &Scan, loops: &Loops) -> Result<Option<Scan>> {
-    let Some(changes) = changes(scan) else { return Ok(None) };
     let mut body = scan.body.clone();
     let Some(Stmt::Leaf(leaf)) = body.last_mut() else { return Ok(None) };
-    let steps = if loops.is_empty() { Size::size(flow.index("steps")) } else { scan.steps.clone() };
+    let test = taken(scan, leaf);
+    let changes = if scan.down { None } else { changes(scan) };
+    let (changes, steps) = match (changes, test.clone()) {
+        (Some(changes), _) if loops.is_empty() => (changes, Size::size(flow.index("steps"))),
+        (Some(changes), _) => (changes, scan.steps.clone()),
+        (None, Some(test)) => (vec![(Vec::new(), test)], scan.steps.clone()),
+        (None, None) => return Ok(None),
+    };
+    let test = test.unwrap_or(Pred::True);
     let mut joined = Joined::new(flow);
     let vars = joined.statements_of(leaf, &mut |_, _, _| Ok(None))?;
     let builder = &mut joined.builder;
@@ -76,7 +92,7 @@ fn ending(flow: &mut Builder, scan: &Scan, loops: &Loops) -> Result<Option<Scan>
     let mut count = None;
     for (dims, guard) in changes {
         // The indices of the elements, which are the first ones of a statement, are those of a sum here.
-        let rhs = Rhs::Contract { sums: dims, guard, operands: Vec::new() };
+        let rhs = Rhs::Contract { sums: dims, guard: guard.and(test.clone()), operands: Vec::new() };
         let mut stmt = tssa::Stmt { dims: Vec::new(), rhs }.rename(&|x| vars.get(&x).copied())?;
         if let Rhs::Contract { operands, .. } = &mut stmt.rhs {
             operands.push(Operand { var: one, indices: Vec::new() });
@@ -103,13 +119,16 @@ fn ending(flow: &mut Builder, scan: &Scan, loops: &Loops) -> Result<Option<Scan>
         flow.retype(state.path, ty);
     }
     let early = Some(Early { changes, most: scan.steps.clone() });
-    let Scan { index, down, states, tiles, .. } = scan.clone();
-    Ok(Some(Scan { index, steps, down, states, early, tiles, body }))
+    Ok(Some(Scan { steps, early, body, ..scan.clone() }))
 }
 
 /// Which elements of the states change in a step: axes and a guard over the first indices. Nothing where that is not known, or depends on the step.
 fn changes(scan: &Scan) -> Option<Vec<(Vec<Size>, Pred)>> {
-    let [Stmt::Leaf(leaf)] = scan.body.as_slice() else { return None };
+    let [before @ .., Stmt::Leaf(leaf)] = scan.body.as_slice() else { return None };
+    // What the statements before give may depend on the step as well.
+    if !before.is_empty() && !scan.is_steady() {
+        return None;
+    }
     let program = &leaf.program;
     let mut found = Vec::new();
     for state in &scan.states {
@@ -135,6 +154,44 @@ fn changes(scan: &Scan) -> Option<Vec<(Vec<Size>, Pred)>> {
         found.push((program.stmts[after].dims.clone(), guard));
     }
     (!found.is_empty()).then_some(found)
+}
+
+/// The test without which a step gives 0, where it is the same for all steps and places.
+fn taken(scan: &Scan, leaf: &Leaf) -> Option<Pred> {
+    let mut after = Vec::with_capacity(scan.states.len());
+    for state in &scan.states {
+        let at = leaf.gives.iter().position(|x| *x == state.after)?;
+        after.push(*leaf.program.outputs.get(at)?.leaves.first()?);
+    }
+    let inner: BTreeSet<ValueId> = scan.body.iter().flat_map(Stmt::gives).collect();
+    let is_around = |x: VarId| match leaf.program.stmts[x].rhs {
+        Rhs::Input { param, .. } => match leaf.taken(param) {
+            Some(x) => !inner.contains(x) && scan.states.iter().all(|state| state.before != *x),
+            None => true,
+        },
+        _ => false,
+    };
+    let is_fixed = |p: &Pred| {
+        let (mut fixed, mut decided) = (true, false);
+        p.visit_affine(&mut |a| a.visit(&mut |v| fixed &= matches!(v, Var::Size(n) if *n != scan.index)));
+        p.visit_computed(&mut |x| {
+            fixed &= is_around(x);
+            decided = true;
+        });
+        fixed && decided
+    };
+    let guard = match &leaf.program.stmts[*after.first()?].rhs {
+        Rhs::Add([(p, _), (q, _)]) => Pred::all(p.conjuncts().iter().filter(|p| q.conjuncts().contains(p)).cloned()),
+        Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => guard.clone(),
+        Rhs::Input { .. } | Rhs::Number(_) => Pred::True,
+    };
+    let is_under = |x: &VarId, p: &Pred| {
+        let mut guards = leaf.program.stmts[*x].rhs.guards().peekable();
+        guards.peek().is_some() && guards.all(|guard| guard.conjuncts().contains(p))
+    };
+    let needed = |p: &&Pred| is_fixed(p) && after.iter().all(|x| is_under(x, p));
+    let test = Pred::all(guard.conjuncts().iter().filter(needed).cloned());
+    (!test.is_true()).then_some(test)
 }
 
 /// Whether a guard of a statement says something about the step, but by the states.

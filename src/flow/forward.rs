@@ -5,20 +5,23 @@
 //! D[scan t < T, s = a. b]            ==  scan t < T, (s, ds) = (a, da). (b, db)       where D[b] gives db
 //! ```
 //!
-//! Leaves are derived by [`diff::forward`]. States that depend on nothing that has a tangent have none. Work: each step has at most 4 times that of
+//! A scan that is a [fixpoint](super::implicit) has a rule of its own. Leaves are derived by [`diff::forward`]. States that depend on nothing that has a tangent have none. Work: each step has at most 4 times that of
 //! the step (Thm 6.1), since leaves are joined with their derivatives.
 
 use std::collections::BTreeMap;
 
 use super::active::Active;
+use super::again::again;
 use super::build::Builder;
 use super::data::{Call, Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
 use super::extend::extended;
+use super::implicit::{Equation, solve};
 use super::join::join;
 use super::leaf::{Joined, Small, Source, sources};
 use crate::base::ParamId;
 use crate::diff;
 use crate::error::{Error, Result};
+use crate::index::Size;
 use crate::scalar::external::Derivative;
 use crate::ty::Storage;
 
@@ -118,6 +121,10 @@ impl Forward {
                         self.call(call, at, loops, &mut out)?;
                     }
                 }
+                Stmt::Scan(scan) if scan.implicit.is_some() => {
+                    out.push(stmt.clone());
+                    self.implicit(scan, loops, &mut out)?;
+                }
                 Stmt::Scan(scan) => {
                     let scan = self.scan(scan, loops, &mut out)?;
                     out.push(Stmt::Scan(scan));
@@ -125,6 +132,82 @@ impl Forward {
             }
         }
         Ok(out)
+    }
+
+    /// The tangents of what statements give that have run: loops, but for fixpoints, run once more beside their tangents.
+    fn tangents(&mut self, body: &[Stmt], loops: &Loops) -> Result<Vec<Stmt>> {
+        let mut out = Vec::new();
+        for stmt in body {
+            match stmt {
+                Stmt::Leaf(leaf) => {
+                    for at in 0..self.directions.len() {
+                        out.extend(self.leaf(leaf, at, loops)?.map(Stmt::Leaf));
+                    }
+                }
+                Stmt::Call(call) => {
+                    for at in 0..self.directions.len() {
+                        self.call(call, at, loops, &mut out)?;
+                    }
+                }
+                Stmt::Scan(scan) if scan.implicit.is_some() => self.implicit(scan, loops, &mut out)?,
+                Stmt::Scan(_) => {
+                    let mut copies = BTreeMap::new();
+                    let copy = again(&mut self.flow, std::slice::from_ref(stmt), &mut copies);
+                    for direction in &mut self.directions {
+                        direction.active.through(&copy)?;
+                    }
+                    out.extend(self.block(&copy, loops)?);
+                    for Direction { values, .. } in &mut self.directions {
+                        let found = copies.iter().filter_map(|(x, copy)| Some((*x, *values.get(copy)?)));
+                        let found: Vec<_> = found.collect();
+                        values.extend(found);
+                    }
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// The tangents of a [fixpoint](super::implicit) that has run, each of which is one.
+    fn implicit(&mut self, scan: &Scan, loops: &Loops, out: &mut Vec<Stmt>) -> Result<()> {
+        let Some(most) = &scan.implicit else { return Err(Error::bug(PASS, "a loop that is no fixpoint")) };
+        for at in 0..self.directions.len() {
+            let Direction { active, params, values } = self.direction(at)?;
+            let moving: Vec<State> =
+                scan.states.iter().filter(|state| active.values.contains(&state.before)).copied().collect();
+            if moving.is_empty() {
+                continue;
+            }
+            let mut own = Direction { active: active.clone(), params: params.clone(), values: values.clone() };
+            // The step at the solution.
+            let mut copies: BTreeMap<ValueId, ValueId> = scan.states.iter().map(|s| (s.before, s.last)).collect();
+            let step = again(&mut self.flow, &scan.body, &mut copies);
+            own.active.through(&step)?;
+            let mut befores = Vec::with_capacity(moving.len());
+            for state in &moving {
+                let value = self.flow.get(state.before).clone();
+                let before = self.flow.value(format!("d{}", value.name), value.ty, Storage::Dense);
+                own.values.insert(state.last, before);
+                befores.push(before);
+            }
+            let mut inside = loops.clone();
+            inside.push((self.flow.index("k"), Size::constant(1)));
+            let others = std::mem::replace(&mut self.directions, vec![own]);
+            let mut body = self.tangents(&step, &inside)?;
+            let mut states = Vec::with_capacity(moving.len());
+            for (state, before) in moving.iter().zip(befores) {
+                let after = copies.get(&state.after).copied().unwrap_or(state.after);
+                states.push((before, self.tangent(0, after, &inside, &mut body)?));
+            }
+            self.directions = others;
+            out.extend(step);
+            let solved = solve(&mut self.flow, Equation { states, body, most: most.clone() }, loops, out)?;
+            let values = &mut self.direction(at)?.values;
+            for (state, tangent) in moving.iter().zip(solved) {
+                values.extend([(state.path, tangent.path), (state.last, tangent.last)]);
+            }
+        }
+        Ok(())
     }
 
     /// The tangents, in a direction, of what a leaf gives.

@@ -18,7 +18,7 @@ use super::leaf::{Joined, only, with_program};
 use crate::base::{Id, IndexId, VarId};
 use crate::error::Result;
 use crate::index::{Pred, Size};
-use crate::tssa::{self, Rhs};
+use crate::tssa::{self, Operand, Rhs};
 
 /// The flow with leaves joined, without what its outputs do not need.
 ///
@@ -95,33 +95,36 @@ fn write(joined: &mut Joined, leaf: &Leaf, around: &Around) -> Result<()> {
             joined.leaf(free, &BTreeMap::new())?;
         }
     }
-    let mut instead = BTreeMap::new();
-    // The inputs that are paths.
-    let mut paths: BTreeMap<VarId, &[(Size, ValueId); 2]> = BTreeMap::new();
-    for (x, stmt) in leaf.program.stmts.iter() {
-        match &stmt.rhs {
-            Rhs::Input { param, .. } => {
-                let path = leaf.taken(*param);
-                if let Some(ends) = path.and_then(|path| around.ends.get(path)) {
-                    paths.insert(x, ends);
-                }
-            }
-            Rhs::Contract { sums, guard: Pred::Zero(a), operands } if sums.len() == 1 => {
-                let [operand] = operands.as_slice() else { continue };
-                let Some(ends) = paths.get(&operand.var) else { continue };
-                let rank = stmt.dims.len();
-                let at = IndexId::from_index(rank);
-                let whole = (0..rank).map(IndexId::from_index);
-                let first = operand.indices.first() == Some(&at) && operand.indices[1..].iter().copied().eq(whole);
-                let place = a.root(at).filter(|_| first);
-                if let Some((_, value)) = place.and_then(|place| ends.iter().find(|(end, _)| *end == place)) {
-                    instead.insert(x, *value);
-                }
-            }
-            _ => {}
+    let vars = joined.statements_of(leaf, &mut |joined, x, stmt| {
+        let Some(value) = end_of_path(leaf, x, around) else { return Ok(None) };
+        let open = joined.builder.open_stmt(stmt)?;
+        let (Rhs::Contract { guard, .. }, Some((at, _))) = (&open.rhs, open.sums.first()) else { return Ok(None) };
+        let guard = Pred::all(guard.conjuncts().iter().filter(|p| !p.mentions(*at)).cloned());
+        let var = joined.read(value, stmt.dims.clone());
+        if guard.is_true() {
+            return Ok(Some(var));
         }
-    }
-    joined.leaf(leaf, &instead)
+        let indices = open.gens.iter().map(|(i, _)| *i).collect();
+        joined.builder.contract(&open.gens, &[], guard, vec![Operand { var, indices }]).map(Some)
+    })?;
+    joined.give_all(leaf, &vars)
+}
+
+/// The first or the last state, if that is what a statement reads of a path, perhaps under a guard.
+fn end_of_path(leaf: &Leaf, x: VarId, around: &Around) -> Option<ValueId> {
+    let stmt = &leaf.program.stmts[x];
+    let Rhs::Contract { sums, guard, operands } = &stmt.rhs else { return None };
+    let ([_], [operand]) = (sums.as_slice(), operands.as_slice()) else { return None };
+    let Rhs::Input { param, .. } = leaf.program.stmts[operand.var].rhs else { return None };
+    let ends = around.ends.get(leaf.taken(param)?)?;
+    let rank = stmt.dims.len();
+    let at = IndexId::from_index(rank);
+    let whole = (0..rank).map(IndexId::from_index);
+    let is_whole = operand.indices.first() == Some(&at) && operand.indices[1..].iter().copied().eq(whole);
+    let mut places = guard.conjuncts().iter().filter(|p| p.mentions(at));
+    let (Some(Pred::Zero(a)), None, true) = (places.next(), places.next(), is_whole) else { return None };
+    let place = a.root(at)?;
+    ends.iter().find(|(end, _)| *end == place).map(|(_, value)| *value)
 }
 
 /// The flow with other programs in its leaves, which give the same.
@@ -185,8 +188,8 @@ fn live(flow: &Builder, body: &[Stmt], needed: &mut BTreeSet<ValueId>, loops: &L
                 let mut kept: Vec<bool> =
                     scan.states.iter().map(|s| needed.contains(&s.path) || needed.contains(&s.last)).collect();
                 // How many steps it makes may be what others need to know.
-                let is_told =
-                    scan.early.is_some() && scan.steps.as_size().is_some_and(|n| out.iter().any(|s| s.mentions(n)));
+                let finds = scan.early.as_ref().is_some_and(|early| early.most != scan.steps);
+                let is_told = finds && scan.steps.as_size().is_some_and(|n| out.iter().any(|s| s.mentions(n)));
                 if !kept.contains(&true) && !is_told {
                     continue;
                 }
@@ -217,7 +220,7 @@ fn live(flow: &Builder, body: &[Stmt], needed: &mut BTreeSet<ValueId>, loops: &L
 /// A statement, or leaves that become one.
 enum Group {
     Leaves(Vec<Leaf>),
-    Scan(Scan),
+    Scan(Box<Scan>),
     Call(Call),
 }
 
@@ -258,7 +261,7 @@ fn joined(flow: &Builder, body: Vec<Stmt>, needed: &mut BTreeSet<ValueId>, loops
                     readers.entry(x).or_default().insert(at);
                 });
                 if let Stmt::Scan(scan) = scan {
-                    groups.push(Group::Scan(scan));
+                    groups.push(Group::Scan(Box::new(scan)));
                 }
             }
         }
@@ -266,7 +269,7 @@ fn joined(flow: &Builder, body: Vec<Stmt>, needed: &mut BTreeSet<ValueId>, loops
     let mut out = Vec::with_capacity(groups.len());
     for (at, group) in groups.into_iter().enumerate().rev() {
         out.push(match group {
-            Group::Scan(scan) => Stmt::Scan(scan),
+            Group::Scan(scan) => Stmt::Scan(*scan),
             Group::Call(call) => Stmt::Call(call),
             Group::Leaves(leaves) => {
                 let mut joined = Joined::new(flow);

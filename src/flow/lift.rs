@@ -374,14 +374,22 @@ fn lift_scan(
     let paths: Vec<(State, ValueId)> = scan.states.iter().zip(&states).map(|(old, new)| (*old, new.path)).collect();
     let early = match &scan.early {
         None => None,
-        Some(early) => match lifted(known, early.changes) {
-            Lifted { value, varies: false } => Some(Early { changes: value, most: early.most.clone() }),
-            Lifted { varies: true, .. } if early.most == scan.steps => None,
-            Lifted { varies: true, .. } => return Err(Error::bug(PASS, "the number of steps varies")),
-        },
+        Some(early) => {
+            let changes = match lifted(known, early.changes) {
+                Lifted { value, varies: false } => value,
+                // The loop ends where nothing changes for any of them.
+                Lifted { value, varies: true } => {
+                    let leaf = Small { flow, loops: &inside }.summed("changes", value, &axis.steps, 0)?;
+                    let value = leaf.given()?;
+                    body.push(Stmt::Leaf(leaf));
+                    value
+                }
+            };
+            Some(Early { changes, most: early.most.clone() })
+        }
     };
-    let Scan { index, steps, down, tiles, .. } = scan.clone();
-    out.push(Stmt::Scan(Scan { index, steps, down, states, early, tiles, body }));
+    let Scan { index, steps, down, tiles, implicit, .. } = scan.clone();
+    out.push(Stmt::Scan(Scan { index, steps, down, states, early, tiles, implicit, body }));
     for (old, new) in paths {
         if !varies(old.before) {
             known.insert(old.path, Lifted { value: new, varies: false });

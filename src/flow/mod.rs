@@ -6,7 +6,8 @@
 //! ```text
 //! leaf   ys = F(xs)                                           F in Tensor-SSA
 //! call   ys = f(xs)                                           f from outside
-//! scan   paths = scan t < T [down], states = inits. stmts     states go on from step to step, paths are all of them
+//! scan   paths = scan t < T [down], states = inits. stmts     states go on from step to step, paths are all of them; or, if it is marked,
+//!                                                             states are a solution of states = stmts
 //! ```
 //!
 //! **A loop index is a size of the leaf.** Inside of a leaf `t` is what sizes are: an integer that no statement changes, of which `t < T` is
@@ -28,6 +29,8 @@
 //! | `lift` | statements under one more axis |
 //! | `forward`, `adjoint` | derivatives |
 //! | `jacobian`, `gauss_newton` | Jacobians, Hessians and Gauss-Newton matrices: derivatives with one-hot tangents or seeds, lifted; and products |
+//! | `implicit` | fixpoints, whose derivatives are by the implicit function theorem |
+//! | `again` | statements once more |
 //! | `transpose` | transposed programs |
 //! | `join` | leaves beside each other as one; what is not needed goes |
 //! | `active` | what depends on what derivatives are taken by |
@@ -44,6 +47,7 @@
 
 mod active;
 mod adjoint;
+mod again;
 mod build;
 mod call;
 mod data;
@@ -51,6 +55,7 @@ mod early;
 mod extend;
 mod forward;
 mod gauss_newton;
+mod implicit;
 mod inits;
 mod jacobian;
 mod join;

@@ -134,8 +134,10 @@ impl Outline<'_, '_> {
         let mut pending: Vec<(VarId, TermId)> = Vec::new();
         for (at, (var, value)) in chain.into_iter().enumerate() {
             let below = Root::of(program, value);
-            let (index, steps, down, state, init, body) = match &program.terms[below.term] {
-                Term::Scan { index, steps, down, state, init, body } => (index, steps, down, state, init, body),
+            let (index, steps, down, state, init, body, implicit) = match &program.terms[below.term] {
+                Term::Scan { index, steps, down, state, init, body, implicit } => {
+                    (index, steps, down, state, init, body, implicit)
+                }
                 Term::Call { .. } => {
                     let later = |x: VarId| last_read.get(&x).is_some_and(|last| *last > at);
                     self.call(&place, &mut pending, (var, &below), &later, &mut meanings, &mut stmts)?;
@@ -189,16 +191,9 @@ impl Outline<'_, '_> {
             let ty = self.builder.types().tensor(states.clone(), init.ty);
             let form = Form::Path { dims: below.gens.iter().map(|(_, n)| n.clone()).collect(), states };
             meanings.insert(var, Meaning { ty, values: of_scan.iter().map(|state| state.path).collect(), form });
-            let (steps, states) = (steps.clone(), of_scan);
-            stmts.push(Stmt::Scan(Scan {
-                index: counter,
-                steps,
-                down: *down,
-                states,
-                early: None,
-                tiles: false,
-                body,
-            }));
+            let (steps, states, implicit) = (steps.clone(), of_scan, implicit.clone());
+            let (index, down, early, tiles) = (counter, *down, None, false);
+            stmts.push(Stmt::Scan(Scan { index, steps, down, states, early, tiles, implicit, body }));
         }
         let last = (name.to_owned(), Root::of_term(root));
         let found = self.leaf(&place, &mut pending, &|_| false, last, &mut meanings, &mut stmts)?;
@@ -596,8 +591,8 @@ impl Copy<'_> {
                         Term::Access { array, index } => Term::Access { array, index: self.affine(&index)? },
                         Term::Iverson { guard, body } => Term::Iverson { guard: self.pred(&guard)?, body },
                         Term::Let { var, value, body } => Term::Let { var: bound(&var), value, body },
-                        Term::Scan { index, steps, down, state, init, body } => {
-                            Term::Scan { index, steps, down, state: bound(&state), init, body }
+                        Term::Scan { index, steps, down, state, init, body, implicit } => {
+                            Term::Scan { index, steps, down, state: bound(&state), init, body, implicit }
                         }
                         term => term,
                     };

@@ -296,8 +296,8 @@ impl Presenter<'_> {
         let last = next.pop().ok_or_else(|| Error::bug(PASS, "a scan without states"))?;
         let next = self.tuple(next, last)?;
         let body = self.bind(inner, next)?;
-        let (steps, down) = (scan.steps.clone(), scan.down);
-        let path = self.out.push(Term::Scan { index, steps, down, state, init, body })?;
+        let (steps, down, implicit) = (scan.steps.clone(), scan.down, scan.implicit.clone());
+        let path = self.out.push(Term::Scan { index, steps, down, state, init, body, implicit })?;
         let read = |x: &ValueId| self.uses.contains_key(x);
         let paths = scan.states.iter().any(|state| read(&state.path));
         let last = scan.last_place();

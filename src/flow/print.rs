@@ -13,7 +13,7 @@
 use std::fmt;
 
 use super::data::{Call, Leaf, Program, Scan, Stmt, ValueId};
-use crate::index::Var;
+use crate::index::{Size, Var};
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -56,20 +56,27 @@ impl Program {
                     None => writeln!(f),
                 }
             }
-            Stmt::Scan(Scan { index, steps, down, states, early, tiles, body }) => {
+            Stmt::Scan(Scan { index, steps, down, states, early, tiles, implicit, body }) => {
                 let sizes = &self.frame.sizes;
                 let index = sizes.get(*index).map_or("", String::as_str);
-                let mut text = String::new();
-                steps.write(&mut text, &mut |v| match v {
-                    Var::Size(n) => sizes.get(*n).cloned().unwrap_or_default(),
-                    Var::Index(_) | Var::Apply(_) => String::new(),
-                })?;
+                let spelt = |size: &Size| {
+                    let mut text = String::new();
+                    let written = size.write(&mut text, &mut |v| match v {
+                        Var::Size(n) => sizes.get(*n).cloned().unwrap_or_default(),
+                        Var::Index(_) | Var::Apply(_) => String::new(),
+                    });
+                    written.map(|()| text)
+                };
+                let text = spelt(steps)?;
                 let before = self.names(states.iter().map(|s| s.before));
                 let init = self.names(states.iter().map(|s| s.init));
                 let path = self.names(states.iter().map(|s| s.path));
                 let down = if *down { " down" } else { "" };
                 let word = if *tiles { "tiles" } else { "scan" };
                 write!(f, "{:indent$}{word} {index} < {text}{down}, ({before}) = ({init}) -> ({path})", "")?;
+                if let Some(most) = implicit {
+                    write!(f, " implicit, at most {}", spelt(most)?)?;
+                }
                 match early {
                     Some(early) => writeln!(f, " while {} != 0", self.names([early.changes]))?,
                     None => writeln!(f)?,

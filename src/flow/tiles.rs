@@ -365,7 +365,8 @@ impl Tiler<'_> {
         for (state, after) in states.iter_mut().zip(afters) {
             state.after = after;
         }
-        out.push(Stmt::Scan(Scan { index, steps, down: scan.down, states, early: None, tiles: true, body }));
+        let (down, early, tiles, implicit) = (scan.down, None, true, None);
+        out.push(Stmt::Scan(Scan { index, steps, down, states, early, tiles, implicit, body }));
         Ok(())
     }
 
@@ -397,8 +398,8 @@ impl Tiler<'_> {
         for (old, new) in scan.states.iter().zip(&mut states) {
             new.after = copies.value(old.after);
         }
-        let tiles = has_scans(&body);
-        out.push(Stmt::Scan(Scan { index, steps, down: scan.down, states, early: None, tiles, body }));
+        let (down, early, tiles, implicit) = (scan.down, None, has_scans(&body), None);
+        out.push(Stmt::Scan(Scan { index, steps, down, states, early, tiles, implicit, body }));
         Ok(())
     }
 }
@@ -488,7 +489,8 @@ impl Copies {
             Some(early) => Some(Early { changes: self.value(early.changes), most: self.affine(&early.most)? }),
             None => None,
         };
-        Ok(Scan { index, steps, states, early, body, ..scan.clone() })
+        let implicit = scan.implicit.as_ref().map(|most| self.affine(most)).transpose()?;
+        Ok(Scan { index, steps, states, early, implicit, body, ..scan.clone() })
     }
 }
 

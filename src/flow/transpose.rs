@@ -123,7 +123,8 @@ impl Check<'_> {
     }
 
     fn scan(&mut self, scan: &Scan) {
-        let mut states: Vec<Dependence> = scan.states.iter().map(|state| self.of(state.init)).collect();
+        let first = |x| if scan.implicit.is_some() { Dependence::Zero } else { self.of(x) };
+        let mut states: Vec<Dependence> = scan.states.iter().map(|state| first(state.init)).collect();
         // Each time around at least one state depends on more.
         loop {
             for (state, of) in scan.states.iter().zip(&states) {

@@ -6,8 +6,9 @@
 //! - *Leaves*: the program of a leaf is well formed; its signature is the one of [`Program::leaf_signature`] but for types that are its own and sizes
 //!   that came later; its outputs are the values it gives.
 //! - *Calls*: of a function of tensors; what is taken and given is dense, of the axes that the function has behind those of the call.
-//! - *Early ends*: a loop that ends early goes up; where none is around its number of steps is a size that it alone finds out, which is known behind
-//!   it; the number of changes is a number that its body gives.
+//! - *Early ends*: the number of steps of a loop that ends early and goes up may be a size that it alone finds out, if no loop is around, which is
+//!   known behind it; the number of changes is a number that its body gives.
+//! - *Fixpoints*: they have one step, which does not mention the index.
 //! - *Types*: the first state, those before and after a step and the last one have one type `T` and dense storage, the path has `[steps + 1] T`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -186,7 +187,14 @@ impl Check<'_> {
             self.complain(format!("the number of steps: {message}"));
         }
         let is_own = |n: SizeId| inner && n != *index && self.program.frame.sizes.get(n).is_some();
-        let finds = early.filter(|early| loops.is_empty() || early.most != *steps);
+        let finds = early.filter(|early| early.most != *steps);
+        if let Some(most) = &scan.implicit {
+            let one = *steps == Size::constant(1) && !scan.down && early.is_none();
+            if !one || body.iter().any(|stmt| stmt.mentions(*index)) || self.program.signature.check_size(most).is_err()
+            {
+                self.complain(format!("{index} is no index of a fixpoint"));
+            }
+        }
         if finds.is_some() && (!loops.is_empty() || scan.down || !steps.as_size().is_some_and(is_own)) {
             self.complain(format!("{index} is no index of a loop that finds out how many steps there are"));
         }

@@ -196,6 +196,10 @@ impl<'a, T: Numeric> Elaborate<'a, T> {
                 term::Term::Gen { index, extent, .. } | term::Term::Sum { index, extent, .. } => {
                     pass.set_range(*index, extent)?;
                 }
+                term::Term::Scan { implicit: Some(_), .. } => {
+                    let feature = "`fixpoint` outside of the default method of differentiation".to_owned();
+                    return Err(Error::Limitation { feature, span: None });
+                }
                 term::Term::Scan { index, steps, .. } => {
                     pass.set_range(*index, steps)?;
                     let found = pass.at.extent(steps)?;
@@ -286,7 +290,7 @@ impl<'a, T: Numeric> Elaborate<'a, T> {
                 let body = self.with_extrema(*var, of(done, *body)?)?;
                 self.b.push(Term::Let(self.variable(*var)?, of(done, *value)?, body))?
             }
-            term::Term::Scan { index, steps, down, state, init, body } => {
+            term::Term::Scan { index, steps, down, state, init, body, implicit: _ } => {
                 let n = self.extent(steps)?;
                 let array = self.b.build(n, "t", |b, t| Ok(b.var(t)))?;
                 let (index, x) = (self.index_variable(*index)?, self.variable(*state)?);
@@ -305,7 +309,7 @@ impl<'a, T: Numeric> Elaborate<'a, T> {
         index: &Affine,
         done: &[Option<TermId>],
     ) -> Result<TermId> {
-        if let term::Term::Scan { index: t, steps, down, state, init, body } = &self.source.terms[array]
+        if let term::Term::Scan { index: t, steps, down, state, init, body, .. } = &self.source.terms[array]
             && index.is_size()
         {
             let n = i64::try_from(self.at.extent(steps)?).map_err(|_| Error::Overflow)?;

@@ -128,6 +128,7 @@ impl Make {
             states,
             early: None,
             tiles: false,
+            implicit: None,
             body,
         })
     }

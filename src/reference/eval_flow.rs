@@ -1,7 +1,8 @@
 //! Evaluates a flow as it is defined: leaves by [`eval_tssa`], scans step by step.
 //!
 //! A loop index is a size while its body runs. All states are kept where a path is read. Where only the last one is, a loop whose steps do not mention
-//! the index ends with a step that gives the state that it was given: so do all others, for the same operations.
+//! the index ends with a step that gives the state that it was given: so do all others, for the same operations. Where numbers have derivatives, those
+//! of a fixpoint are iterated at its solution.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,6 +13,7 @@ use super::numeric::Numeric;
 use crate::base::Id;
 use crate::error::{Error, Result};
 use crate::flow::{self, Call, Program, Scan, Stmt, ValueId};
+use crate::index::Size;
 
 const PASS: &str = "evaluate";
 
@@ -209,6 +211,12 @@ impl<T: Numeric> Machine<'_, T> {
         {
             *size = count;
         }
+        if let Some(most) = &scan.implicit {
+            for (path, last) in paths.iter_mut().zip(self.solution(scan, most)?) {
+                path.truncate(path.len() - 1);
+                path.push(last);
+            }
+        }
         for (state, mut path) in scan.states.iter().zip(paths) {
             self.values.insert(state.last, path.last().cloned().unwrap_or_default());
             if scan.down {
@@ -220,6 +228,44 @@ impl<T: Numeric> Machine<'_, T> {
         }
         Ok(())
     }
+}
+
+impl<T: Numeric> Machine<'_, T> {
+    /// The states of a fixpoint behind its step: their values with derivatives that the step, at these values, does not change.
+    fn solution(&mut self, scan: &Scan, most: &Size) -> Result<Vec<Vec<Leaf<T>>>> {
+        let after = scan.states.iter().map(|state| self.value(state.after).cloned());
+        let values: Vec<Vec<Leaf<T>>> = after.collect::<Result<_>>()?;
+        let mut states = values.clone();
+        for _ in 0..self.inputs.extent(most)? {
+            for (state, value) in scan.states.iter().zip(&states) {
+                self.values.insert(state.before, value.clone());
+            }
+            self.block(&scan.body)?;
+            let mut next = Vec::with_capacity(states.len());
+            for (state, value) in scan.states.iter().zip(&values) {
+                match with_values_of(self.value(state.after)?, value) {
+                    Some(state) => next.push(state),
+                    None => return Ok(values),
+                }
+            }
+            let same = states.iter().zip(&next).all(|(a, b)| are_same(a, b));
+            states = next;
+            if same {
+                break;
+            }
+        }
+        Ok(states)
+    }
+}
+
+/// Numbers with the values of others, if they have derivatives.
+fn with_values_of<T: Numeric>(own: &[Leaf<T>], values: &[Leaf<T>]) -> Option<Vec<Leaf<T>>> {
+    let leaf = |(own, values): (&Leaf<T>, &Leaf<T>)| {
+        let numbers = own.values().iter().zip(values.values());
+        let numbers = numbers.map(|(a, b)| a.with_value_of(b)).collect::<Option<Vec<T>>>()?;
+        Leaf::dense(own.dims.clone(), numbers).ok()
+    };
+    own.iter().zip(values).map(leaf).collect()
 }
 
 fn are_zero<T: Numeric>(value: &[Leaf<T>]) -> Result<bool> {

@@ -90,6 +90,11 @@ pub trait Numeric: Clone + fmt::Debug {
     fn is_same(&self, _other: &Self) -> bool {
         false
     }
+
+    /// The value of another number with the derivative of this one; nothing for numbers without a derivative.
+    fn with_value_of(&self, _other: &Self) -> Option<Self> {
+        None
+    }
 }
 
 /// A feature that these numbers do not have.
@@ -189,6 +194,10 @@ impl Numeric for f64 {
 /// Real programs continued to the complex plane. With `x + i*h*dx` for a tiny `h` the imaginary part of the result over `h` is the
 /// derivative along `dx`, without the cancellation of a difference. Truth and order are those of the real parts.
 impl Numeric for Complex64 {
+    fn with_value_of(&self, other: &Self) -> Option<Self> {
+        Some(Complex64::new(other.re, self.im))
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         self.re.is_same(&other.re) && self.im.is_same(&other.im)
     }
@@ -270,6 +279,11 @@ fn add_tangents<T: Numeric>(a: Option<T>, b: Option<T>) -> Option<T> {
 }
 
 impl<T: Numeric> Numeric for Dual<T> {
+    fn with_value_of(&self, other: &Self) -> Option<Self> {
+        let value = self.value.with_value_of(&other.value).unwrap_or_else(|| other.value.clone());
+        Some(Dual { value, tangent: self.tangent.clone() })
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         let tangents = match (&self.tangent, &other.tangent) {
             (Some(a), Some(b)) => a.is_same(b),

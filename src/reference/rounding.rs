@@ -246,6 +246,11 @@ impl<T> Masked<T> {
 }
 
 impl<T: Numeric> Numeric for Masked<T> {
+    fn with_value_of(&self, other: &Self) -> Option<Self> {
+        let value = self.value.with_value_of(&other.value)?;
+        Some(Masked { value, nothing: other.nothing })
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         self.nothing == other.nothing && self.value.is_same(&other.value)
     }

@@ -91,7 +91,7 @@ pub enum Expr {
     },
     /// `scan index < steps, state = init. body`, or `fold` alike, which gives the last state only. A pattern in the place of the state is a
     /// variable, with `let a = fst p in ..` around the body. `iterate state = init while c, at most steps. e` has the body `if c then e else state`,
-    /// and an index that nobody can write.
+    /// and an index that nobody can write. `fixpoint state = init, at most steps. e` has one, too, and one step, whatever `steps` is.
     Scan {
         /// Which.
         kind: LoopKind,
@@ -170,6 +170,30 @@ impl Expr {
             }
         }
     }
+
+    /// The same expression over other operands.
+    pub fn map_operands(&self, map: impl Fn(ExprId) -> ExprId) -> Expr {
+        let mut copy = self.clone();
+        let renew = |e: &mut ExprId| *e = map(*e);
+        match &mut copy {
+            Expr::Number { .. } | Expr::Name(_) | Expr::All | Expr::Error => {}
+            Expr::Unary(_, a) | Expr::Fst(a) | Expr::Snd(a) => renew(a),
+            Expr::Binary(_, a, b) | Expr::Pair(a, b) => [a, b].into_iter().for_each(renew),
+            Expr::Iverson { guard, body } => [guard, body].into_iter().for_each(renew),
+            Expr::Call { args, .. } => args.iter_mut().for_each(renew),
+            Expr::Access { array, indices } => std::iter::once(array).chain(indices).for_each(renew),
+            Expr::Binder { extent, body, .. } => [extent, body].into_iter().for_each(renew),
+            Expr::Let { value, body, .. } => [value, body].into_iter().for_each(renew),
+            Expr::Scan { steps, init, body, .. } => [steps, init, body].into_iter().for_each(renew),
+            Expr::Function { body, .. } => renew(body),
+            Expr::Typed { value, .. } => renew(value),
+            Expr::Case { value, arms } => {
+                std::iter::once(value).chain(arms.iter_mut().map(|arm| &mut arm.body)).for_each(renew);
+            }
+            Expr::Apply { function, args } => std::iter::once(function).chain(args).for_each(renew),
+        }
+        copy
+    }
 }
 
 /// An arm of a `case`.
@@ -234,6 +258,7 @@ pub enum LoopKind {
     Fold,
     Scan,
     Iterate,
+    Fixpoint,
 }
 
 impl LoopKind {
@@ -243,6 +268,7 @@ impl LoopKind {
             LoopKind::Fold => "fold",
             LoopKind::Scan => "scan",
             LoopKind::Iterate => "iterate",
+            LoopKind::Fixpoint => "fixpoint",
         }
     }
 }

@@ -10,6 +10,7 @@
 //! expr     = "let" (pattern "=" expr),+ ("in" | ";" | line break) expr
 //!          | binder (name "<" expr),+ "." expr | binder "(" (name "<" expr),+ ")" ["."] expr
 //!          | "iterate" pattern "=" expr "while" pred ["," "at" "most" expr] "." expr
+//!          | "fixpoint" pattern "=" expr ["while" pred] "," "at" "most" expr "." expr
 //!          | ("fold" | "scan") name "<" expr ["down"] "," pattern "=" expr "." expr
 //!          | "if" expr "then" expr "else" expr | "[" expr "]" [["*"] expr]
 //!          | "[" expr "," expr,+ "]" | operators
@@ -46,7 +47,7 @@
 //! | `habits` | what other languages go on with |
 //! | `misread` | what is right and easily misread |
 //! | `recovery` | how reading goes on behind a mistake |
-//! | `scan` | `fold`, `scan` and `iterate` |
+//! | `scan` | `fold`, `scan`, `iterate` and `fixpoint` |
 
 mod brackets;
 mod cases;

@@ -104,6 +104,10 @@ pub enum Term {
         init: TermId,
         /// The state after the step.
         body: TermId,
+        /// Whether the last state is taken as a solution of `state = body`, as whose derivative is taken, and how many steps a linear equation for
+        /// it takes at most. Such a scan has one step, and is written as `fixpoint state = init, at most implicit. body`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        implicit: Option<Size>,
     },
 }
 
@@ -146,13 +150,14 @@ impl Term {
             Term::Access { array, index } => Term::Access { array: map(*array), index: index.clone() },
             Term::Iverson { guard, body } => Term::Iverson { guard: guard.clone(), body: map(*body) },
             Term::Let { var, value, body } => Term::Let { var: *var, value: map(*value), body: map(*body) },
-            Term::Scan { index, steps, down, state, init, body } => Term::Scan {
+            Term::Scan { index, steps, down, state, init, body, implicit } => Term::Scan {
                 index: *index,
                 steps: steps.clone(),
                 down: *down,
                 state: *state,
                 init: map(*init),
                 body: map(*body),
+                implicit: implicit.clone(),
             },
         }
     }

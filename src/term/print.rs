@@ -460,6 +460,9 @@ impl<'a> Printer<'a> {
                 format!("[{}] *", std::mem::take(&mut self.doc).render(u32::MAX))
             }
             Term::Let { var, .. } => format!("let {}", self.var(*var)),
+            Term::Scan { state, implicit: Some(most), .. } => {
+                format!("fixpoint {}, at most {}", self.var(*state), self.affine(most))
+            }
             Term::Scan { index, steps, down, state, .. } => {
                 let down = if *down { " down" } else { "" };
                 format!("scan {} < {}{down}, {}", self.index(*index), self.affine(steps), self.var(*state))

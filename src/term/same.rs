@@ -188,15 +188,19 @@ impl<'a> Matcher<'a> {
                 f == g && m.len() == n.len() && m.iter().zip(n).all(|(m, n)| self.affines(m, n))
             }
             (
-                Term::Scan { index: i, steps: m, down: a, state: x, .. },
-                Term::Scan { index: j, steps: n, down: b, state: y, .. },
+                Term::Scan { index: i, steps: m, down: a, state: x, implicit: p, .. },
+                Term::Scan { index: j, steps: n, down: b, state: y, implicit: q, .. },
             ) => {
                 self.bound += 2;
                 set(&mut self.left.indices, i.index(), self.bound);
                 set(&mut self.right.indices, j.index(), self.bound);
                 set(&mut self.left.vars, x.index(), self.bound - 1);
                 set(&mut self.right.vars, y.index(), self.bound - 1);
-                a == b && self.affines(m, n)
+                let same = match (p, q) {
+                    (Some(p), Some(q)) => self.affines(p, q),
+                    _ => p.is_none() && q.is_none(),
+                };
+                a == b && same && self.affines(m, n)
             }
             _ => false,
         }

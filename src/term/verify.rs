@@ -306,7 +306,20 @@ impl Verifier<'_> {
                 let found = self.program.clone().type_of_call(*function, sizes, &args);
                 expect(found == Ok(Some(ty)), "a call of another type")
             }
-            Term::Scan { steps, state, init, body, .. } => self.check_scan(steps, *state, [of(init), of(body)], ty),
+            Term::Scan { steps, state, init, body, .. } => {
+                self.check_fixpoint(term)?;
+                self.check_scan(steps, *state, [of(init), of(body)], ty)
+            }
+        }
+    }
+
+    /// What a scan promises if it is a fixpoint.
+    fn check_fixpoint(&self, term: &Term) -> Result<(), String> {
+        let Term::Scan { steps, down, implicit: Some(most), .. } = term else { return Ok(()) };
+        self.check_extent(most)?;
+        match *steps == Size::constant(1) && !down {
+            true => Ok(()),
+            false => Err("a fixpoint has one step".to_owned()),
         }
     }
 

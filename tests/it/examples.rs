@@ -32,6 +32,7 @@ examples! {
     table "../../examples/table.rs",
     sparse_logistic_regression "../../examples/sparse_logistic_regression.rs",
     text "../../examples/text.rs",
+    transport "../../examples/transport.rs",
 }
 
 fn text(out: Vec<u8>) -> String {
@@ -136,6 +137,16 @@ fn river_finds_the_variances() {
     for (found, expected) in fit.variances.iter().zip([1469.1, 15098.5]) {
         assert!((found / expected - 1.0).abs() < 2e-4, "a variance is {found}, and {expected} is expected");
     }
+}
+
+#[test]
+fn transport_moves_the_flows() {
+    let fit = transport::run(&mut Vec::new()).expect("the example runs");
+    // A shift adds to the cost what does not depend on the plan, so the means are the same at the end.
+    assert!(fit.gap.abs() < 1e-8, "the means are {} apart", fit.gap);
+    let [scale, shift] = fit.moved;
+    assert!(fit.losses[fit.losses.len() - 1] < 0.2 * fit.losses[0]);
+    assert!((0.5..1.2).contains(&scale) && shift < 0.0, "{scale} and {shift}");
 }
 
 #[test]

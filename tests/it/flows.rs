@@ -6,6 +6,7 @@
 
 mod early;
 mod external;
+mod fixpoints;
 mod functions;
 mod jacobians;
 pub mod programs;

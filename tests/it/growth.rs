@@ -1,5 +1,9 @@
 //! How the loops of values and gradients grow with the sizes of a program, all of them alike: as the sums that were written, and no faster.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use iverson::builder::{Formula, UserFunction};
 use iverson::ir::stages::Stages;
 use iverson::kernel::Engine;
 use iverson::tensor::{Inputs, Relation};
@@ -220,4 +224,61 @@ fn quotients_are_walked_as_their_dividends() {
     let function = Function::parse(text).expect("it is right");
     let nests = function.loops(&mut Stages::new()).expect("small").to_string();
     assert!(nests.contains("in rows A?(1, 0)") && !nests.contains("find"), "{nests}");
+}
+
+/// An arm runs where it is taken, in values and in gradients: a scalar function in it is called as often as that, and numbers that are none do no harm
+/// elsewhere.
+#[test]
+fn arms_run_where_they_are_taken() {
+    let arms = [
+        // The arm, and how often it calls the function.
+        ("(sum i < n. f(s * w[i]))", 6),
+        ("(sum i < n, j < n. f(s * w[i] + w[j]))", 36),
+        ("(fold i < n, r = s. f(r * w[i]))", 6),
+    ];
+    for (arm, calls) in arms {
+        let text = format!(
+            "param x : [T] real\nparam w : [n] real\nparam s0 : real\nassume n >= 1\nfold t < T, s = s0. if x[t] > 0 then {arm} else s / 2"
+        );
+        for (taken, not_a_number) in [(0, true), (0, false), (1, false), (3, false)] {
+            let count = Arc::new(AtomicUsize::new(0));
+            let counted = Arc::clone(&count);
+            let value = move |x: &[f64]| {
+                counted.fetch_add(1, Ordering::Relaxed);
+                (-x[0] * x[0]).exp()
+            };
+            let slope = Formula::Number(-2.0) * Formula::Arg(0) * Formula::Result;
+            let f = UserFunction::native("f", 1, value, vec![slope]).expect("it is right");
+            let none = &mut |_: &str, _: &str| Err(String::new());
+            let function = Function::parse_with(&text, &[f], none).expect("it is right");
+            let w = if not_a_number { f64::NAN } else { 0.3 };
+            let x: Vec<f64> = (0..9).map(|t| if t % 3 == 1 && t / 3 < taken { 1.0 } else { -1.0 }).collect();
+            let inputs = iverson::inputs! { "x" => x, "w" => vec![w; 6], "s0" => 0.7 };
+            let run = |function: &Function| {
+                let kernel = function.kernel(&inputs).engine(Engine::Interpreter).build().expect("it is bound");
+                count.store(0, Ordering::Relaxed);
+                let results = kernel.call(&inputs).expect("it runs");
+                for (name, value) in results.iter() {
+                    assert!(value.leaves()[0].lexicographic().iter().all(|x| x.is_finite()), "{arm}: {name}");
+                }
+                count.load(Ordering::Relaxed)
+            };
+            assert_eq!(run(&function), taken * calls, "{arm}, taken {taken} times");
+            let gradient = run(&function.gradient(["x", "w", "s0"]).expect("it is derived"));
+            assert!(gradient <= 4 * taken * calls, "{arm}, taken {taken} times: {gradient} calls of a gradient");
+        }
+    }
+}
+
+/// A loop in an arm that is not taken ends with its first step, and keeps no path.
+#[test]
+fn loops_in_arms_end() {
+    for arm in ["(fold i < n, r = s. sin(r * w[i]))", "(iterate r = s while r < 5, at most n. r + w[0])"] {
+        let text = format!(
+            "param x : [T] real\nparam w : [n] real\nparam s0 : real\nassume n >= 1\nfold t < T, s = s0. if x[t] > 0 then {arm} else s"
+        );
+        let loops =
+            Function::parse(&text).expect("it is right").loops(&mut Stages::new()).expect("it lowers").to_string();
+        assert!(loops.contains("end if r") && !loops.contains("[n + 1]"), "{loops}");
+    }
 }

@@ -756,12 +756,13 @@ impl Keys<'_> {
                 let value = self.key(*value, depth, name);
                 format!("let {var} = {value} in {}", self.key(*body, depth, name))
             }
-            Term::Scan { index, steps, down, state, init, body } => {
+            Term::Scan { index, steps, down, state, init, body, implicit } => {
                 let (steps, init) = (self.affine(steps, name), self.key(*init, depth, name));
                 let bound = if self.readable { name(*index) } else { format!("#{depth}") };
                 self.scoped.insert(*index, bound.clone());
                 let body = self.key(*body, depth + 1, name);
-                format!("(scan {bound} < {steps}, down {down}, {state} = {init}. {body})")
+                let most = implicit.as_ref().map(|most| self.affine(most, name));
+                format!("(scan {bound} < {steps}, down {down}, {state} = {init}, {most:?}. {body})")
             }
         }
     }

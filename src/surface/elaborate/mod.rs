@@ -283,7 +283,8 @@ enum Task<'a> {
     Scan {
         at: ExprId,
         index: IndexId,
-        steps: Option<Size>,
+        /// How many steps it says.
+        most: Option<Size>,
         state: Option<VarId>,
     },
     Expand {
@@ -528,7 +529,7 @@ impl<'a> Elaborator<'a> {
             Task::EnterArm { at, arm, fields, guard } => self.enter_arm(at, arm, fields, guard),
             Task::Function(at, task) => self.function_step(at, task),
             Task::EnterScan { at, steps } => self.enter_scan(at, steps),
-            Task::Scan { at, index, steps, state } => self.finish_scan(at, index, steps, state),
+            Task::Scan { at, index, most, state } => self.finish_scan(at, index, most, state),
             Task::Expand { at, def, args } => self.expand(at, def, args),
             Task::Return { at, def, lets, bound, stack } => self.return_from(at, def, lets, bound, stack),
 

@@ -1,8 +1,9 @@
-//! `fold`, `scan` and `iterate`.
+//! `fold`, `scan`, `iterate` and `fixpoint`.
 //!
 //! ```text
 //! fold t < n, s = e0. e            ==  (scan t < n, s = e0. e)[n]
 //! fold t < n down, s = e0. e       ==  (scan t < n down, s = e0. e)[0]
+//! fixpoint s = e0, at most n. e    ==  (scan t < 1, s = e0. e)[1], marked with n
 //! ```
 //!
 //! The steps are a size that is never negative for what is known, so that there is a last state. The state has the type of its first value, and
@@ -21,6 +22,11 @@ use crate::ty::{Type, TypeId};
 
 #[cfg(test)]
 mod tests;
+
+/// How many steps a loop makes of those that it says.
+fn made(kind: LoopKind, steps: Option<&Size>) -> Option<Size> {
+    steps.map(|steps| if kind == LoopKind::Fixpoint { Size::constant(1) } else { steps.clone() })
+}
 
 impl<'a> Elaborator<'a> {
     /// The first value of the state comes first, outside of the scope of index and state.
@@ -66,7 +72,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// The first value is on the stack: the body comes next.
-    pub(super) fn enter_scan(&mut self, at: ExprId, steps: Option<Size>) {
+    pub(super) fn enter_scan(&mut self, at: ExprId, most: Option<Size>) {
         let Expr::Scan { kind, index, state, init: first, body, .. } = self.expr(at) else { return };
         let init = self.pop_value_in(Place::State(kind.word()));
         self.values.push(init);
@@ -74,6 +80,7 @@ impl<'a> Elaborator<'a> {
         let name = if state.text.contains(' ') { "p" } else { &state.text };
         let name = name.trim_matches(['(', ')']);
         let var = init.map(|init| self.program.fresh_var(name, self.program.ty(init)));
+        let steps = made(*kind, most.as_ref());
         let typed = match self.expr(*first) {
             Expr::Typed { ty, .. } => self.refine(ty),
             _ => None,
@@ -83,14 +90,15 @@ impl<'a> Elaborator<'a> {
         }
         let id = self.enter_index(&index.text, steps.as_ref());
         self.bind(&state.text, var.map_or(Binding::Error, Binding::Var));
-        self.tasks.push(Task::Scan { at, index: id, steps, state: var });
+        self.tasks.push(Task::Scan { at, index: id, most, state: var });
         self.tasks.push(Task::Value(*body));
     }
 
-    pub(super) fn finish_scan(&mut self, at: ExprId, index: IndexId, steps: Option<Size>, state: Option<VarId>) {
+    pub(super) fn finish_scan(&mut self, at: ExprId, index: IndexId, most: Option<Size>, state: Option<VarId>) {
         let span = self.span(at);
         let Expr::Scan { kind, down, index: name, state: state_name, .. } = self.expr(at) else { return };
         let (kind, down) = (*kind, *down);
+        let steps = made(kind, most.as_ref());
         self.scopes.unbind(&state_name.text);
         self.leave_index(&name.text, steps.as_ref());
         let body = self.pop_value_in(Place::State(kind.word()));
@@ -98,10 +106,13 @@ impl<'a> Elaborator<'a> {
         let value = init.zip(body).zip(steps.zip(state)).and_then(|((init, body), (steps, state))| {
             let body = self.next_state(at, init, body)?;
             let last = if down { Affine::constant(0) } else { steps.clone() };
-            let array = self.push(Term::Scan { index, steps, down, state, init, body }, span)?;
+            let implicit = most.filter(|_| kind == LoopKind::Fixpoint);
+            let array = self.push(Term::Scan { index, steps, down, state, init, body, implicit }, span)?;
             match kind {
                 LoopKind::Scan => Some(array),
-                LoopKind::Fold | LoopKind::Iterate => self.push(Term::Access { array, index: last }, span),
+                LoopKind::Fold | LoopKind::Iterate | LoopKind::Fixpoint => {
+                    self.push(Term::Access { array, index: last }, span)
+                }
             }
         });
         self.values.push(value);

@@ -179,6 +179,7 @@ pub(super) fn with_article(kind: LoopKind) -> &'static str {
         LoopKind::Fold => "a `fold`",
         LoopKind::Scan => "a `scan`",
         LoopKind::Iterate => "an `iterate`",
+        LoopKind::Fixpoint => "a `fixpoint`",
     }
 }
 

@@ -110,7 +110,8 @@ impl Parser<'_> {
             Token::Exists => self.binder(BinderKind::Exists),
             Token::Fold => self.scan(LoopKind::Fold),
             Token::Scan => self.scan(LoopKind::Scan),
-            Token::Iterate => self.iterate(),
+            Token::Iterate => self.iterate(LoopKind::Iterate),
+            Token::Fixpoint => self.iterate(LoopKind::Fixpoint),
             Token::Fn => self.function(),
             // A declaration begins a line.
             Token::Fun if !self.current.starts_line => {
@@ -592,7 +593,10 @@ impl Parser<'_> {
                 self.node(Expr::Let { name, value, body: operand.id }, start.to(operand.span))
             }
             Frame::ScanBody { head, steps, state, init } => {
-                let Head { kind, down, sound, index, start } = head;
+                if head.tested && head.kind == LoopKind::Fixpoint && head.sound {
+                    return self.fixpoint(head, steps, state, init, operand);
+                }
+                let Head { kind, down, sound, index, start, .. } = head;
                 let scan = Expr::Scan { kind, down, index, steps, state, init, body: operand.id };
                 self.node(if sound { scan } else { Expr::Error }, start.to(operand.span))
             }
@@ -679,8 +683,12 @@ impl Parser<'_> {
                     self.scan_body(head, steps, state, operand.id);
                     Next::Expect
                 }
+                Some(Frame::IterateInit { head, state }) => {
+                    self.iterate_most(head, state, operand.id, None, token);
+                    Next::Expect
+                }
                 Some(Frame::IterateWhile { head, state, init }) => {
-                    self.iterate_most(head, state, init, operand.id, token);
+                    self.iterate_most(head, state, init, Some(operand.id), token);
                     Next::Expect
                 }
                 Some(Frame::IterateMost { head, state, init, cond }) => {

@@ -44,10 +44,12 @@ pub(super) struct Range {
     pub(super) sum: Span,
 }
 
-/// How a `fold`, a `scan` or an `iterate` begins.
+/// How a `fold`, a `scan`, an `iterate` or a `fixpoint` begins.
 pub(super) struct Head {
     pub(super) kind: LoopKind,
     pub(super) down: bool,
+    /// Whether it has a condition.
+    pub(super) tested: bool,
     /// Whether nothing was wrong with it.
     pub(super) sound: bool,
     pub(super) index: Name,
@@ -122,7 +124,7 @@ pub(super) enum Frame {
         state: Name,
         init: ExprId,
     },
-    /// The next state, behind the head of an `iterate`.
+    /// The next state, behind the head of an `iterate`, or of a `fixpoint` with a condition.
     IterateBody {
         cond: ExprId,
         state: Name,
@@ -186,7 +188,7 @@ pub(super) enum Frame {
         steps: ExprId,
         state: Pattern,
     },
-    /// The value of the state at the beginning, behind `iterate s =`.
+    /// The value of the state at the beginning, behind `iterate s =` or `fixpoint s =`.
     IterateInit {
         head: Head,
         state: Pattern,
@@ -202,7 +204,7 @@ pub(super) enum Frame {
         head: Head,
         state: Pattern,
         init: ExprId,
-        cond: ExprId,
+        cond: Option<ExprId>,
     },
     Paren {
         open: Span,
@@ -336,6 +338,7 @@ impl Frame {
             Frame::ScanRange { .. } => token == Token::Comma,
             Frame::ScanInit { .. } | Frame::IterateMost { .. } => token == Token::Dot,
             Frame::IterateWhile { .. } => matches!(token, Token::Comma | Token::Dot),
+            Frame::IterateInit { head, .. } => head.kind == LoopKind::Fixpoint && token == Token::Comma,
             Frame::Paren { .. } | Frame::Apply { .. } => matches!(token, Token::RightParen | Token::Comma),
             Frame::Guard { .. } | Frame::Vector { .. } => matches!(token, Token::RightBracket | Token::Comma),
             Frame::Access { .. } => matches!(token, Token::RightBracket | Token::Comma),

@@ -4,7 +4,7 @@ use super::frame::{Frame, Next};
 use super::{Operand, Parser, is_decl, starts_operand, symbol_text};
 use crate::error::Diagnostic;
 use crate::lexer::Token;
-use crate::surface::ast::{BinaryOp, Expr};
+use crate::surface::ast::{BinaryOp, Expr, LoopKind};
 
 impl Parser<'_> {
     /// The current token neither continues the operand nor ends the group on top.
@@ -91,6 +91,9 @@ impl Parser<'_> {
             Some(Frame::Extent { .. }) => "an operator, or `.` and the body",
             Some(Frame::ScanRange { .. }) => "an operator, or `,` and the state",
             Some(Frame::ScanInit { .. } | Frame::IterateMost { .. }) => "an operator, or `.` and the body",
+            Some(Frame::IterateInit { head, .. }) if head.kind == LoopKind::Fixpoint => {
+                "an operator, `while` and a condition, or `, at most` and a size"
+            }
             Some(Frame::IterateInit { .. }) => "an operator, or `while` and a condition",
             Some(Frame::IterateWhile { .. }) => "an operator, `, at most` and a size, or `.` and the body",
             Some(Frame::Paren { .. }) => "an operator, `,` or `)`",

@@ -1,11 +1,15 @@
-//! `fold t < T, s = e0. e` and `scan` alike: an index and its range, perhaps `down`, the state and its first value, the body. And `iterate`:
+//! `fold t < T, s = e0. e` and `scan` alike: an index and its range, perhaps `down`, the state and its first value, the body. And `iterate` and
+//! `fixpoint`:
 //!
 //! ```text
-//! iterate s = e0 while c, at most n. e  ==  fold t < n, s = e0. if c then e else s
+//! iterate s = e0 while c, at most n. e   ==  fold t < n, s = e0. if c then e else s
+//! fixpoint s = e0 while c, at most n. e  ==  fixpoint s = (iterate s = e0 while c, at most n. e), at most n. e
 //! ```
 //!
 //! What is wrong with the head is reported once, and the whole stands as an [`Expr::Error`](crate::surface::ast::Expr::Error): without index or
 //! state each use of them in the body would be a further problem.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::frame::{Frame, Head, Next, Pattern};
 use super::{Operand, Parser, starts_operand};
@@ -14,6 +18,9 @@ use crate::foreign;
 use crate::lexer::Token;
 use crate::surface::ast::{Expr, ExprId, LoopKind, Name};
 use crate::ty::MOST_STEPS;
+
+const AT_MOST: &str =
+    "`fixpoint s = e0 while c, at most n. e` says how many steps it makes at most, and so does its derivative";
 
 impl Parser<'_> {
     /// Reads from the word to the range.
@@ -36,7 +43,7 @@ impl Parser<'_> {
         let before = self.diagnostics.len();
         let (index, inclusive) = self.binder_index(true);
         let sound = self.diagnostics.len() == before;
-        let head = Head { kind, down: false, sound, index, start };
+        let head = Head { kind, down: false, tested: false, sound, index, start };
         self.open(Frame::ScanRange { head, inclusive });
         None
     }
@@ -97,20 +104,23 @@ impl Parser<'_> {
         whole
     }
 
-    /// Reads from `iterate` to the `=` behind the state.
-    pub(super) fn iterate(&mut self) -> Option<Operand> {
+    /// Reads from `iterate` or `fixpoint` to the `=` behind the state.
+    pub(super) fn iterate(&mut self, kind: LoopKind) -> Option<Operand> {
         let start = self.advance().span;
         let before = self.diagnostics.len();
-        let what = "the state, as in `iterate s = e0 while c. e`";
+        let what = match kind {
+            LoopKind::Fixpoint => "the state, as in `fixpoint s = e0 while c, at most n. e`",
+            _ => "the state, as in `iterate s = e0 while c. e`",
+        };
         let state = self.pattern(0, what, true).unwrap_or_else(|| Pattern::Name(self.no_name()));
         self.expect(Token::Equal, "and the state at the beginning");
         let sound = self.diagnostics.len() == before;
         // Nobody can write this name.
         let index = Name { text: format!("steps of {}", state.whole()), span: start };
-        let head = Head { kind: LoopKind::Iterate, down: false, sound, index, start };
+        let head = Head { kind, down: false, tested: false, sound, index, start };
         if !sound && self.skip_to_body() {
             let nothing = self.error_leaf().id;
-            self.iterate_body(head, nothing, state, nothing, nothing);
+            self.iterate_body(head, nothing, state, nothing, None);
             return None;
         }
         self.open(Frame::IterateInit { head, state });
@@ -121,7 +131,8 @@ impl Parser<'_> {
     pub(super) fn iterate_while(&mut self, operand: Operand) -> Next {
         self.advance();
         match self.frames.pop() {
-            Some(Frame::IterateInit { head, state }) => {
+            Some(Frame::IterateInit { mut head, state }) => {
+                head.tested = true;
                 self.open(Frame::IterateWhile { head, state, init: operand.id });
                 Next::Expect
             }
@@ -132,17 +143,30 @@ impl Parser<'_> {
     /// Behind the state there is no condition: the body is read all the same.
     pub(super) fn without_condition(&mut self, operand: Operand) -> Next {
         let Some(Frame::IterateInit { mut head, state }) = self.frames.pop() else { return Next::Operand(operand) };
-        let message = format!("expected an operator, or `while` and a condition, found {}", self.found());
-        let help = "`iterate s = e0 while c. e` goes on as long as `c` holds; with a number of steps it is `fold t < n, s = e0. e`";
+        let (expected, help) = match head.kind {
+            LoopKind::Fixpoint => ("an operator, `while` and a condition, or `, at most` and a size", AT_MOST),
+            _ => (
+                "an operator, or `while` and a condition",
+                "`iterate s = e0 while c. e` goes on as long as `c` holds; with a number of steps it is `fold t < n, s = e0. e`",
+            ),
+        };
+        let message = format!("expected {expected}, found {}", self.found());
         self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
         self.advance();
         let nothing = self.error_leaf().id;
-        self.iterate_body(head, nothing, state, operand.id, nothing);
+        self.iterate_body(head, nothing, state, operand.id, None);
         Next::Expect
     }
 
-    /// The condition is complete; behind a comma stands how many steps there are at most.
-    pub(super) fn iterate_most(&mut self, mut head: Head, state: Pattern, init: ExprId, cond: ExprId, behind: Token) {
+    /// The condition is complete, or there is none; behind a comma stands how many steps there are at most.
+    pub(super) fn iterate_most(
+        &mut self,
+        mut head: Head,
+        state: Pattern,
+        init: ExprId,
+        cond: Option<ExprId>,
+        behind: Token,
+    ) {
         if behind == Token::Comma {
             for word in ["at", "most"] {
                 if self.at_word(word) {
@@ -161,6 +185,10 @@ impl Parser<'_> {
             }
             return self.open(Frame::IterateMost { head, state, init, cond });
         }
+        if head.kind == LoopKind::Fixpoint {
+            let message = "expected `, at most` and a size behind the condition, found `.`";
+            self.report_head(&mut head, Diagnostic::new("unexpected-token", self.last_end, message).help(AT_MOST));
+        }
         let most = Expr::Number { value: MOST_STEPS as f64, integer: Some(MOST_STEPS) };
         let most = self.node(most, head.start).id;
         self.iterate_body(head, most, state, init, cond);
@@ -173,9 +201,76 @@ impl Parser<'_> {
     }
 
     /// The head is complete: the next state comes next.
-    pub(super) fn iterate_body(&mut self, head: Head, most: ExprId, state: Pattern, init: ExprId, cond: ExprId) {
+    pub(super) fn iterate_body(
+        &mut self,
+        head: Head,
+        most: ExprId,
+        state: Pattern,
+        init: ExprId,
+        cond: Option<ExprId>,
+    ) {
         let state = self.scan_body(head, most, state, init);
-        self.open(Frame::IterateBody { cond, state });
+        if let Some(cond) = cond {
+            self.open(Frame::IterateBody { cond, state });
+        }
+    }
+
+    /// `fixpoint s = e0 while c, at most n. e`, whose body was read as that of an `iterate`: `if c then e else s`, with the parts of a pattern around.
+    pub(super) fn fixpoint(&mut self, head: Head, steps: ExprId, state: Name, init: ExprId, body: Operand) -> Operand {
+        let span = head.start.to(body.span);
+        let mut choice = body.id;
+        while let Some(Expr::Let { body, .. } | Expr::Typed { value: body, .. }) = self.ast.exprs.get(choice) {
+            choice = *body;
+        }
+        let step = match self.ast.exprs.get(choice) {
+            Some(Expr::Call { args, .. }) => args.get(1).copied().unwrap_or(choice),
+            _ => choice,
+        };
+        let once_more = self.copied(body.id, (choice, step));
+        let most = self.copied(steps, (steps, steps));
+        let Head { down, index, .. } = head;
+        let near = Expr::Scan {
+            kind: LoopKind::Iterate,
+            down,
+            index: index.clone(),
+            steps,
+            state: state.clone(),
+            init,
+            body: body.id,
+        };
+        let ty = match self.ast.exprs.get(init) {
+            Some(Expr::Typed { ty, .. }) => Some(ty.clone()),
+            _ => None,
+        };
+        let near = self.node(near, span).id;
+        let init = match ty {
+            Some(ty) => self.node(Expr::Typed { value: near, ty, trusted: true }, span).id,
+            None => near,
+        };
+        let kind = LoopKind::Fixpoint;
+        self.node(Expr::Scan { kind, down, index, steps: most, state, init, body: once_more }, span)
+    }
+
+    /// A copy of an expression, with a copy of another one in the place of one inside. Expressions with several users are bound by `let`, out of
+    /// the scope of a state.
+    fn copied(&mut self, root: ExprId, (out, stands_in): (ExprId, ExprId)) -> ExprId {
+        let instead = |e: ExprId| if e == out { stands_in } else { e };
+        let mut found = BTreeSet::new();
+        let mut stack = vec![instead(root)];
+        while let Some(e) = stack.pop() {
+            if found.insert(e) {
+                self.ast.exprs[e].for_each_operand(|operand| stack.push(instead(operand)));
+            }
+        }
+        // Operands come before their users.
+        let mut copies: BTreeMap<ExprId, ExprId> = BTreeMap::new();
+        for e in found {
+            let of = |operand: ExprId| copies.get(&instead(operand)).copied().unwrap_or(operand);
+            let copy = self.ast.exprs[e].map_operands(of);
+            let span = self.ast.spans[e];
+            copies.insert(e, self.node(copy, span).id);
+        }
+        copies.get(&instead(root)).copied().unwrap_or(root)
     }
 
     /// The current token ends neither the range nor the first value of the state; nothing where it is no mistake of scans.

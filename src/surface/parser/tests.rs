@@ -103,6 +103,15 @@ fn parse_scans() {
             "iterate (s, r) = p while s < r, at most 9. (r, s)",
             "(iterate steps of (s ..) (s ..) 9 p (let s (fst (s ..)) (let r (snd (s ..)) (select (< s r) (pair r s) (s ..)))))",
         ),
+        ("fixpoint s = a, at most n. s / 2", "(fixpoint steps of s s n a (/ s 2))"),
+        (
+            "fixpoint (s, r) = p, at most 9. (r, s)",
+            "(fixpoint steps of (s ..) (s ..) 9 p (let s (fst (s ..)) (let r (snd (s ..)) (pair r s))))",
+        ),
+        (
+            "fixpoint s = a while s < b, at most 9. let c = s in c + 1",
+            "(fixpoint steps of s s 9 (iterate steps of s s 9 a (select (< s b) (let c s (+ c 1)) s)) (let c s (+ c 1)))",
+        ),
         ("while + at * most", "(+ while (* at most))"),
     ]);
 }
@@ -463,6 +472,12 @@ fn parse_reports_problems() {
         ("iterate s = a while s < 1, 9. s", vec![("unexpected-token", "9")]),
         ("iterate s = a while s < 1", vec![("missing-body", "")]),
         ("(iterate s = a)", vec![("missing-body", ")")]),
+        ("fixpoint s = a. s", vec![("unexpected-token", ".")]),
+        ("fixpoint s = a while s < 1. s", vec![("unexpected-token", ".")]),
+        ("fixpoint s = a, 9. s", vec![("unexpected-token", "9")]),
+        ("fixpoint s, at most 9. s", vec![("unexpected-token", ",")]),
+        ("fixpoint s = a, at most 9", vec![("missing-body", "")]),
+        ("(fixpoint s = a)", vec![("missing-body", ")")]),
         ("fn x", vec![("unexpected-token", "")]),
         ("fn . x", vec![("unexpected-token", ".")]),
         ("fn x : . x", vec![("unexpected-token", ".")]),

@@ -106,8 +106,10 @@ impl Printer<'_> {
         };
         for term in terms.values() {
             match term {
-                Term::Gen { extent: a, .. } | Term::Sum { extent: a, .. } | Term::Scan { steps: a, .. } => {
-                    sizes_of(a, &mut used);
+                Term::Gen { extent: a, .. } | Term::Sum { extent: a, .. } => sizes_of(a, &mut used),
+                Term::Scan { steps, implicit, .. } => {
+                    sizes_of(steps, &mut used);
+                    implicit.iter().for_each(|most| sizes_of(most, &mut used));
                 }
                 Term::Access { index: a, .. } | Term::Number(Number::Index(a)) => sizes_of(a, &mut used),
                 Term::Call { sizes, .. } => sizes.iter().for_each(|a| sizes_of(a, &mut used)),

@@ -90,7 +90,7 @@ impl<'a> Printer<'a> {
     /// What `fold i < n, p = 1. p * e` multiplies: it is `prod i < n. e`.
     fn factor(&self, word: &str, id: TermId) -> Option<TermId> {
         let terms = &self.program.terms;
-        let Term::Scan { down: false, state, init, body, .. } = &terms[id] else { return None };
+        let Term::Scan { down: false, state, init, body, implicit: None, .. } = &terms[id] else { return None };
         let Term::Mul(before, factor) = &terms[*body] else { return None };
         let one = matches!(terms[*init], Term::Number(Number::Literal(x)) if x == 1.0);
         let reads = self.reads.get(state.index()).copied().unwrap_or(0);
@@ -99,7 +99,8 @@ impl<'a> Printer<'a> {
 
     /// `scan t < n, s = e0. e`, or `fold` alike.
     fn scan(&mut self, word: &'static str, id: TermId, out: &mut Vec<Task>) {
-        let Term::Scan { index, steps, down, state, init, body } = &self.program.terms[id] else { return };
+        let Term::Scan { index, steps, down, state, init, body, implicit } = &self.program.terms[id] else { return };
+        let most = implicit.as_ref().map(|most| self.affine(most));
         let (index, down, state, init, body) = (*index, *down, *state, *init, *body);
         let steps = self.affine(steps);
         self.take_index(index);
@@ -122,14 +123,16 @@ impl<'a> Printer<'a> {
             None if self.states.contains(&state) => (self.var(state), body, 0),
             None => (self.take_var(state), body, 1),
         };
-        let (index, word) = (self.index(index), self.symbol(word));
+        let (index, word) = (self.index(index), self.symbol(if most.is_some() { "fixpoint" } else { word }));
         let range = match (self.latex(), down) {
+            _ if most.is_some() => format!("{word} {name} = "),
             (true, false) => format!("{word}_{{{index} < {steps}}} {name} = "),
             (true, true) => format!("{word}_{{{index} < {steps} \\downarrow}} {name} = "),
             (false, false) => format!("{word} {index} < {steps}, {name} = "),
             (false, true) => format!("{word} {index} < {steps} down, {name} = "),
         };
-        out.extend([Task::Open(2), Task::text(range), Task::Term(init, Level::Or), Task::text("."), Task::Line]);
+        let end = most.map_or_else(|| ".".to_owned(), |most| format!(", at most {most}."));
+        out.extend([Task::Open(2), Task::text(range), Task::Term(init, Level::Or), Task::text(end), Task::Line]);
         out.extend([Task::Last(body, Level::Open), Task::Close]);
         out.extend(std::iter::repeat_with(|| Task::Leave).take(1 + taken));
     }
