@@ -240,12 +240,18 @@ impl Plan {
             let in_place = match (output, &stmt.rhs) {
                 (Some(_), _) => None,
                 (None, Rhs::Number(_)) => Some(None),
+                // It is asked at one place.
+                _ if effort.is_small() && effort.work < LOOP && telling(program, x).is_some() => {
+                    let (tensor, operations) = (self.names.get(x), effort.work);
+                    Some(Some(Decision::Cheap { tensor, operations }))
+                }
                 _ if again.contains(&x) => None,
                 _ => self.in_place(program, x, effort, &readers, &outside, beside.contains(&x)).map(Some),
             };
             match in_place {
                 Some(decision) => {
-                    self.work.set(x, effort.work);
+                    let told = telling(program, x).is_some();
+                    self.work.set(x, if told { effort.work.min(CHEAP) } else { effort.work });
                     self.placements.set(x, Placement::Inline(decision));
                 }
                 None => {

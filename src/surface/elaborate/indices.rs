@@ -84,7 +84,7 @@ impl<'a> Elaborator<'a> {
                     let Some(index) = self.index_of_variable(var) else {
                         let message = format!("an index is expected, but `{name}` is a value of reals");
                         return Err(Some(Diagnostic::new("value-as-index", span, message).help(
-                            "reals cannot be rounded to indices: use an index, a size, an integer, a `map`, or `argmax`; what is made of these                              has the type where its name says so, `let k : index n = ..`",
+                            "reals cannot be rounded to indices: use an index, a size, an integer, a `map`, or `argmax`; what is made of these has the type where its name says so, `let k : index n = ..`",
                         )));
                     };
                     let index = index.scale(k).map_err(|_| overflow())?;

@@ -226,7 +226,7 @@ impl Parser<'_> {
         self.advance();
         match self.frames.pop() {
             Some(Frame::CaseValue { start }) => {
-                self.arm(start, value.id, Vec::new());
+                self.arm(start, value.id, Vec::new(), true);
                 Next::Expect
             }
             _ => Next::Operand(value),
@@ -234,7 +234,7 @@ impl Parser<'_> {
     }
 
     /// Reads an arm up to its value.
-    fn arm(&mut self, start: Span, value: ExprId, arms: Vec<Arm>) {
+    fn arm(&mut self, start: Span, value: ExprId, arms: Vec<Arm>, others: bool) {
         let before = self.diagnostics.len();
         let what = "a constructor, as in `case e of circle(r) -> a | nothing -> b`";
         let constructor = self.name(what).unwrap_or_else(|| self.no_name());
@@ -249,7 +249,7 @@ impl Parser<'_> {
         } else {
             self.expect(Token::Arrow, "and the value of the arm");
         }
-        let sound = self.diagnostics.len() == before;
+        let sound = others && self.diagnostics.len() == before;
         self.open(Frame::Arm { start, value, arms, constructor, names, sound });
     }
 
@@ -267,7 +267,7 @@ impl Parser<'_> {
         };
         self.advance();
         arms.extend(sound.then_some(Arm { constructor, names, body: operand.id }));
-        self.arm(start, value, arms);
+        self.arm(start, value, arms, sound);
         Some(Next::Expect)
     }
 
