@@ -74,11 +74,11 @@ fn place_read(stmt: &Stmt, around: Option<&Pred>) -> Option<(VarId, Vec<Affine>)
     let Rhs::Contract { sums, guard, operands } = &stmt.rhs else { return None };
     let [operand] = operands.as_slice() else { return None };
     let rank = stmt.dims.len();
-    if sums.is_empty() {
-        let holds = guard.is_true() || around == Some(guard);
-        return holds.then(|| (operand.var, operand.indices.iter().map(|i| Affine::index(*i)).collect()));
+    let holds = |p: &Pred| around.is_some_and(|around| around.conjuncts().contains(p));
+    if sums.is_empty() && !guard.is_false() {
+        return guard.conjuncts().iter().all(holds).then(|| (operand.var, operand.indices.iter().map(|i| Affine::index(*i)).collect()));
     }
-    // Each `sum` index has its value by an equation, and nothing else is asked.
+    // Each `sum` index has its value by an equation, and nothing else is asked than around.
     let open: Vec<IndexId> = (rank..rank + sums.len()).map(IndexId::from_index).collect();
     let solved = |i: IndexId| {
         let mut found = solutions(&open, guard.conjuncts());
@@ -96,5 +96,7 @@ fn place_read(stmt: &Stmt, around: Option<&Pred>) -> Option<(VarId, Vec<Affine>)
             }
         });
     }
-    (used.len() == guard.conjuncts().len()).then_some((operand.var, places))
+    let mut others = guard.conjuncts().iter().enumerate().filter(|(at, _)| !used.contains(at));
+    let is_solved = !guard.is_false() && open.iter().all(|i| solved(*i).is_some());
+    (is_solved && others.all(|(_, p)| holds(p))).then_some((operand.var, places))
 }
