@@ -86,6 +86,7 @@ use self::places::Places;
 use crate::base::{Format, Span};
 use crate::error::{Diagnostic, Error, Result};
 use crate::lexer::is_name;
+pub use crate::scalar::external::Argument;
 pub use crate::scalar::{Formula, Op, UserFunction};
 use crate::surface::MAX_EXPRS;
 use crate::surface::ast::{Ast, StorageKind};

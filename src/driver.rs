@@ -27,6 +27,7 @@ use crate::certificate::{self, Certificate, Cost};
 use crate::diff::Dependent;
 use crate::error::{Diagnostic, Error, Result};
 use crate::scalar::UserFunction;
+use crate::scalar::external::Argument;
 use crate::simplify::Explanation;
 use crate::solver::estimate::Hints;
 use crate::stages::Stages;
@@ -107,7 +108,7 @@ pub fn lower(program: &term::Program, until: Stage, stages: &mut Stages<'_>) -> 
     if until < Stage::Simplify {
         return Ok(Staged::TensorSsa(tssa));
     }
-    Ok(Staged::TensorSsa(simplified(&tssa, &simplify::Options::default(), stages)?.0))
+    Ok(Staged::TensorSsa(simplified(&tssa, &simplify::Options::default(), stages)?.program))
 }
 
 /// A pass over a program in Tensor-SSA that takes no more work than its length allows.
@@ -125,15 +126,15 @@ fn simplified(
     program: &tssa::Program,
     options: &simplify::Options,
     stages: &mut Stages<'_>,
-) -> Result<(tssa::Program, simplify::Report)> {
-    let mut report = None;
+) -> Result<simplify::Simplified> {
+    let mut found = None;
     let program = stages.run("simplify", || {
         let simplified = simplify::simplify(program, options)?;
-        report = Some(simplified.report);
+        found = Some((simplified.strict, simplified.report));
         Ok(simplified.program)
     })?;
-    match report {
-        Some(report) => Ok((program, report)),
+    match found {
+        Some((strict, report)) => Ok(simplify::Simplified { program, strict, report }),
         None => Err(Error::bug("driver", "simplification did not run")),
     }
 }
@@ -155,6 +156,8 @@ pub struct Function {
     source: Option<term::Program>,
     /// The program, unless it has loops.
     tssa: tssa::Program,
+    /// The program that is meant, where `tssa` takes data to be finite: that is it wherever its results are numbers.
+    strict: Option<Arc<tssa::Program>>,
     /// A program with loops.
     flow: Option<flow::Program>,
     /// What kernels of a derivative with loops run instead.
@@ -247,6 +250,38 @@ impl Function {
         Function::compile(surface::elaborate(ast, functions).map_err(Error::Program)?, &mut Stages::new())
     }
 
+    /// The function of tensors that some code computes, with its backpropagator, as a program of one call: its parameters are those of the header,
+    /// which is one of a `def`. It composes as others do. [`UserFunction::external`] says what the code is given, and makes what programs call by name.
+    ///
+    /// ```
+    /// use iverson::prelude::*;
+    ///
+    /// let smooth = Function::external(
+    ///     "smooth(x : [n] real) : [n] real",
+    ///     |x, y| y[0].iter_mut().enumerate().for_each(|(i, y)| *y = (x[0][i] + x[0][i.saturating_sub(1)]) / 2.0),
+    ///     |given, owed| {
+    ///         for (i, dy) in given[2].iter().enumerate() {
+    ///             owed[0][i] += dy / 2.0;
+    ///             owed[0][i.saturating_sub(1)] += dy / 2.0;
+    ///         }
+    ///     },
+    /// )?;
+    /// let loss = Function::parse("param y : [n] real\nsum(y^2)")?.compose(&smooth)?;
+    /// assert_eq!(loss.gradient(["x"])?.eval(&inputs! { "x" => [2.0, 4.0] })?["grad_x"].as_slice(), Some(&[7.0, 3.0][..]));
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`UserFunction::external`].
+    pub fn external(
+        header: &str,
+        code: impl Fn(&[Argument<'_>], &mut [&mut [f64]]) + Send + Sync + 'static,
+        adjoint: impl Fn(&[Argument<'_>], &mut [&mut [f64]]) + Send + Sync + 'static,
+    ) -> Result<Function> {
+        let function = UserFunction::external(header, code)?.with_adjoint(adjoint)?;
+        Function::compile(surface::call_of(&function)?, &mut Stages::new())
+    }
+
     /// Compiles a typed program.
     ///
     /// # Errors
@@ -264,6 +299,7 @@ impl Function {
         Function {
             source: None,
             tssa,
+            strict: None,
             flow: None,
             steps: None,
             dependents: Vec::new(),
@@ -341,6 +377,13 @@ impl Function {
     /// The program in Tensor-SSA. Of one with loops, which is a [`flow`](Function::flow), there are no statements here but its signature.
     pub fn tensor_ssa(&self) -> &tssa::Program {
         &self.tssa
+    }
+
+    /// The program in Tensor-SSA that says what its results are. It is [`tensor_ssa`](Function::tensor_ssa), which is printed and runs, but for
+    /// derivatives that multiply dense matrices with rows that only a sparse one reads: numbers in other rows are taken to be finite in what is
+    /// printed. Kernels compare, and run this program where a result would be NaN. That printed text has no such guard.
+    pub fn meant(&self) -> &tssa::Program {
+        self.strict.as_deref().unwrap_or(&self.tssa)
     }
 
     /// The program as a term: as it was written, or, for a derivative, put together again for reading.
@@ -458,8 +501,8 @@ impl Function {
                 report,
             });
         }
-        let (program, report) = simplified(&self.tssa, options, &mut Stages::new())?;
-        let function = Function { source: None, tssa: program, ..self.clone() };
+        let simplify::Simplified { program, strict, report } = simplified(self.meant(), options, &mut Stages::new())?;
+        let function = Function { source: None, tssa: program, strict: strict.map(Arc::new), ..self.clone() };
         Ok(Simplification { function, report })
     }
 

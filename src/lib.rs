@@ -42,7 +42,7 @@
 //! | [`tutorial`], [`language`] | chapters for learners; how programs are written: documentation only |
 //! | [`prelude`] | the names that most programs need |
 //! | [`tensor`], [`kernel`] | values, sparse formats and files; what is bound, and what calls take and give |
-//! | [`builder`] | programs made in Rust, and scalar functions of your own |
+//! | [`builder`] | programs made in Rust, and functions of your own: of scalars, and of tensors from outside |
 //! | [`report`] | a page about a program and its derivative |
 //! | [`error`] | errors, and how they are drawn |
 //! | [`ir`] | the compiler from inside. Programs that use the library do not need it, and any version may change it |
@@ -86,7 +86,7 @@
 //! | [`ir::surface::ast`] | what was written | nothing |
 //! | [`ir::term`] | typed expression trees, in four normal forms | well typed; accesses in bounds; binders distinct; one user for each term |
 //! | [`ir::tssa`] | straight-line statements of six forms over whole tensors | operands first; no two statements equal; index names canonical |
-//! | [`ir::flow`] | loops over time around leaves, which are in Tensor-SSA | values given once, before they are read; states of one type |
+//! | [`ir::flow`] | loops over time around leaves, which are in Tensor-SSA, and calls of functions from outside | values given once, before they are read; states of one type |
 //! | [`ir::loops`] | loop nests over buffers and the arrays of relations | operands first; `+=` only to a part's own workspace; every sum in a fixed order |
 //! | [`ir::diff::Form`] | statements, pending tangents and a sum of guarded inner products | what the adjoint is while it is derived |
 //!

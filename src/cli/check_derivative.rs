@@ -1,8 +1,8 @@
 //! `iverson check-derivative`.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use iverson::ir::base::ParamId;
 use iverson::ir::reference::check::{self, Figure, Judge};
@@ -54,7 +54,7 @@ Examples:
   iverson check-derivative loss.iv --input data.npz --wrt x --given y=solver.iv";
 
 /// The figures that must be reached: differences relative to the terms, or the numbers, compared. Finite differences have a truncation
-/// error, and kinks of the program within a step are not smooth; the others err by rounding only.
+/// error; the others err by rounding only.
 const ADJOINT_IDENTITY: f64 = 1e-13;
 const DUAL_NUMBERS: f64 = 1e-12;
 const COMPLEX_STEP: f64 = 1e-12;
@@ -84,7 +84,7 @@ trait Checked: Subject {
 
 impl Checked for Program {
     fn of(function: &Function) -> Option<Self> {
-        Some(function.tensor_ssa().clone())
+        Some(function.meant().clone())
     }
 
     fn function(&self) -> Function {
@@ -126,7 +126,7 @@ fn check_on<P: Checked>(
             [] => Vec::new(),
             names => diff::params_by_name(derivative.signature(), names)?,
         };
-        Ok::<_, Error>((added, derivative))
+        Ok::<_, Error>((added, derivative, derived.function))
     };
     let params = diff::params_by_name(program.signature(), wrt)?;
     let derivatives = match arguments.transpose {
@@ -147,7 +147,8 @@ fn check_on<P: Checked>(
         None | Some(EngineName::Interpreter) => Some(Engine::Interpreter),
     };
     if let Some(engine) = kernels {
-        let kernels = Kernels { engine, bound: RefCell::default() };
+        let functions = checks.derivatives.iter().map(|(_, program, function)| (program, function)).collect();
+        let kernels = Kernels { engine, functions, bound: RefCell::default() };
         let lines = checks.lines(Some(&|program, at, outputs| kernels.evaluate(program, at, outputs)))?;
         judged.push((kernels.name(), lines));
     }
@@ -176,8 +177,9 @@ type Line = (&'static str, std::result::Result<Figure, &'static str>, f64);
 struct Checks<'a, P> {
     program: &'a P,
     params: Vec<ParamId>,
-    /// The transposed program, or the forward derivative and the adjoint, each with the parameters that it adds.
-    derivatives: Vec<(Vec<ParamId>, P)>,
+    /// The transposed program, or the forward derivative and the adjoint, each with the parameters that it adds,
+    /// and as the function that has it.
+    derivatives: Vec<(Vec<ParamId>, P, Function)>,
     at: Environment<f64>,
     direction: Vec<(ParamId, Vec<Leaf<f64>>)>,
     seeds: Vec<Vec<Leaf<f64>>>,
@@ -195,8 +197,8 @@ impl<P: Checked> Checks<'_, P> {
             let figure = check::values(program, at, direction, judge)?;
             lines.push(("f x by the reference evaluator", Ok(figure), VALUES));
         }
-        let ((tangents, forward), (seeded, adjoint)) = match self.derivatives.as_slice() {
-            [(seeded, transposed)] => {
+        let ((tangents, forward, _), (seeded, adjoint, _)) = match self.derivatives.as_slice() {
+            [(seeded, transposed, _)] => {
                 let figure = check::transposition(program, params, transposed, seeded, at, seeds, judge)?;
                 lines.push(("<dy, f x> = <f' dy, x>", Ok(figure), ADJOINT_IDENTITY));
                 return Ok(lines);
@@ -213,7 +215,8 @@ impl<P: Checked> Checks<'_, P> {
             false => {
                 let found = check::check(program, forward, adjoint, at, direction, seeds, judge)?;
                 let complex_step = found.complex_step.ok_or("a function has no complex value here");
-                (found.adjoint_identity, [Ok(found.dual_numbers), complex_step, Ok(found.finite_differences)])
+                let differences = found.finite_differences.ok_or("the program has a kink here, where no step is short enough");
+                (found.adjoint_identity, [Ok(found.dual_numbers), complex_step, differences])
             }
             true => {
                 let identity = check::adjoint_identity(forward, adjoint, at, direction, seeds, judge)?;
@@ -232,12 +235,14 @@ impl<P: Checked> Checks<'_, P> {
 }
 
 /// Programs as kernels, each bound once.
-struct Kernels<P> {
+struct Kernels<'a, P> {
     engine: Engine,
+    /// The functions that programs are of.
+    functions: Vec<(&'a P, &'a Function)>,
     bound: RefCell<Vec<(P, Kernel)>>,
 }
 
-impl<P: Checked> Kernels<P> {
+impl<P: Checked> Kernels<'_, P> {
     fn evaluate(&self, program: &P, at: &Environment<f64>, outputs: Option<&[usize]>) -> Result<Vec<Vec<Leaf<f64>>>> {
         let inputs = at.inputs(program.signature())?;
         let mut bound = self.bound.borrow_mut();
@@ -245,8 +250,10 @@ impl<P: Checked> Kernels<P> {
         let known = match known {
             Some(known) => known,
             None => {
-                let nests = program.function().loops(&mut Stages::new())?;
-                bound.push((program.clone(), Kernel::bind(Arc::new(nests), &inputs, self.engine)?));
+                let function = self.functions.iter().find(|(other, _)| *other == program);
+                let function =
+                    function.map_or_else(|| Cow::Owned(program.function()), |(_, found)| Cow::Borrowed(*found));
+                bound.push((program.clone(), function.kernel(&inputs).engine(self.engine).build()?));
                 bound.len() - 1
             }
         };

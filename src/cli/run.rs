@@ -299,7 +299,7 @@ fn evaluate(function: &Function, inputs: &Inputs, limit: Option<u64>) -> Result<
     };
     let results = match function.flow() {
         Some(flow) => reference::evaluate_within(flow, inputs, limits, &mut tell),
-        None => reference::evaluate_within(function.tensor_ssa(), inputs, limits, &mut tell),
+        None => reference::evaluate_within(function.meant(), inputs, limits, &mut tell),
     };
     bar.finish_and_clear();
     results.map(Results::from)

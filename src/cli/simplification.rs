@@ -51,7 +51,8 @@ impl SimplifyArguments {
             return Ok(None);
         }
         let tier = if self.strict { Tier::Exact } else { Options::default().tier };
-        Ok(Some(Options { budget: self.budget(), tier, hints: self.hints(signature)?, work: self.work }))
+        let hints = self.hints(signature)?;
+        Ok(Some(Options { budget: self.budget(), tier, hints, work: self.work, ..Options::default() }))
     }
 
     /// Checks that nothing is said of how to simplify where nothing is simplified.

@@ -270,6 +270,15 @@ impl Emitter<'_> {
         })
     }
 
+    /// The number of a function that is called back.
+    pub fn number(&mut self, function: Function) -> usize {
+        let known = self.functions.iter().position(|f| *f == function);
+        known.unwrap_or_else(|| {
+            self.functions.push(function);
+            self.functions.len() - 1
+        })
+    }
+
     fn apply(&mut self, function: Function, args: &[String], lanes: Option<Lanes>) -> String {
         let one = |name: &str, x: &str| match lanes {
             None => format!("{name}({x})"),
@@ -307,11 +316,7 @@ impl Emitter<'_> {
                 };
             }
         }
-        let known = self.functions.iter().position(|f| *f == function);
-        let number = known.unwrap_or_else(|| {
-            self.functions.push(function);
-            self.functions.len() - 1
-        });
+        let number = self.number(function);
         match lanes {
             None => format!("call.apply({number}, [{}])", args.join(", ")),
             Some(lanes) => {

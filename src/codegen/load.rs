@@ -9,6 +9,8 @@
 //!   others as exclusive ones until it ends, so nobody else writes or reads them meanwhile; parts of a nest write different places.
 //! - Where iterations have rows of their own (`loops::Program::private_axes`), each part that runs is given memory for one (`Rows`) that no
 //!   other part has until it ends.
+//! - Code from outside is given slices of parameters and of buffers that the nest does not write meanwhile, and fills numbers of a workspace of its
+//!   own, all of the lengths of the layout; nothing of these is read or written beside it.
 //! - All places are in bounds: the lengths of buffers and arrays are those of the layout, for which the index expressions were
 //!   derived; the interpreter checks the same expressions one by one, and the tests run all programs through it.
 //! - A buffer is read and written as `f32` where the program stores it in single precision, and as `f64` elsewhere; a kernel compares the
@@ -22,6 +24,8 @@ use std::sync::{Mutex, PoisonError};
 use super::compile::{Library, Note, Unavailable};
 use super::threads;
 use crate::base::{Arena, FunctionId};
+use crate::error::{self, Error};
+use crate::scalar::external::{Argument, External};
 use crate::scalar::{Function, Primitive, UserFunction, evaluate};
 use crate::tensor::{Slice, SliceMut};
 
@@ -56,6 +60,8 @@ struct Call {
 struct Host<'a> {
     functions: &'a [Function],
     users: &'a Arena<FunctionId, UserFunction>,
+    /// What went wrong first in a function of tensors.
+    failed: Mutex<Option<Error>>,
 }
 
 type Nest = unsafe extern "C" fn(*const Call, i64, i64);
@@ -212,10 +218,19 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Runs all nests in order. Buffers and arrays have the lengths of the layout that the program was bound to, and buffers the precision that
+    /// Runs all nests in order. Code from outside that fails ends the run behind its nest. Buffers and arrays have the lengths of the layout that the program was bound to, and buffers the precision that
     /// it says.
-    pub fn run(self, native: &Native, sizes: &[i64], users: &Arena<FunctionId, UserFunction>, steps: &[Step]) {
-        let host = Host { functions: &native.functions, users };
+    ///
+    /// # Errors
+    /// [`Error::Request`] where code from outside panics.
+    pub fn run(
+        self,
+        native: &Native,
+        sizes: &[i64],
+        users: &Arena<FunctionId, UserFunction>,
+        steps: &[Step],
+    ) -> error::Result<()> {
+        let host = Host { functions: &native.functions, users, failed: Mutex::new(None) };
         let call = Call {
             sizes: sizes.as_ptr(),
             arrays: self.pointers.arrays.as_ptr(),
@@ -238,7 +253,11 @@ impl<'a> Session<'a> {
                 parts if step.private.is_empty() => threads::for_each(parts, run),
                 _ => in_rows(*nest, shared, step, &self.pointers.buffers, &mut self.pointers.rows),
             }
+            if let Some(error) = host.failed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                return Err(error);
+            }
         }
+        Ok(())
     }
 }
 
@@ -286,6 +305,15 @@ unsafe extern "C" fn callback(host: *const c_void, function: u32, args: *const f
     let host = unsafe { &*host.cast::<Host<'_>>() };
     let Some(function) = host.functions.get(function as usize) else { return f64::NAN };
     let (Function::Value(primitive) | Function::Partial(primitive, _)) = *function;
+    if let Primitive::User(id) = primitive
+        && let Some((name, external)) = host.users.get(id).and_then(|f| Some((f.name(), f.of_tensors()?)))
+    {
+        // SAFETY: for a function of tensors the source passes words, as `Emitter::words` writes them.
+        if let Err(error) = unsafe { call_outside(name, external, args.cast()) } {
+            host.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        }
+        return 0.0;
+    }
     let arity = match primitive {
         Primitive::Op(op) => op.arity(),
         Primitive::User(id) => host.users.get(id).map_or(0, UserFunction::arity),
@@ -294,4 +322,39 @@ unsafe extern "C" fn callback(host: *const c_void, function: u32, args: *const f
     let args = unsafe { std::slice::from_raw_parts(args, usize::from(arity)) };
     let value = || evaluate(*function, host.users, args);
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(value)).unwrap_or(f64::NAN)
+}
+
+/// Calls a function of tensors: for each tensor that it takes, and then for each that it gives, there are a pointer and the lengths of its axes.
+///
+/// # Safety
+/// There are numbers in memory of all these lengths; those that it gives are nobody else's.
+unsafe fn call_outside(name: &str, external: &External, words: *const u64) -> error::Result<()> {
+    let mut at = 0;
+    let mut next = || {
+        at += 1;
+        // SAFETY: there is a word for each tensor and each of its axes.
+        unsafe { *words.add(at - 1) as usize }
+    };
+    let mut tensor = |rank: usize| {
+        let first = next();
+        let shape: Vec<usize> = (0..rank).map(|_| next()).collect();
+        (first, shape)
+    };
+    let given: Vec<_> = external.params.iter().map(|(_, dims)| tensor(dims.len())).collect();
+    let filled: Vec<_> = external.results.iter().map(|dims| tensor(dims.len())).collect();
+    // SAFETY: the caller says so; a slice of no numbers may begin anywhere but at 0, where no buffer does.
+    let args: Vec<Argument<'_>> = given
+        .iter()
+        .map(|(first, shape)| {
+            let numbers = unsafe { std::slice::from_raw_parts(*first as *const f64, shape.iter().product()) };
+            Argument::new(numbers, shape)
+        })
+        .collect();
+    let mut results: Vec<&mut [f64]> = filled
+        .iter()
+        // SAFETY: likewise.
+        .map(|(first, shape)| unsafe { std::slice::from_raw_parts_mut(*first as *mut f64, shape.iter().product()) })
+        .collect();
+    results.iter_mut().for_each(|numbers| numbers.fill(0.0));
+    external.call(name, &args, &mut results)
 }

@@ -21,10 +21,10 @@ use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, View};
 use crate::loops::{
-    ArrayId, Binned, BufferId, Domain, Fresh, Nest, Part, Place, Program, Real, RealId, Search, Stmt, has_calls,
+    ArrayId, Binned, BufferId, Domain, Fresh, Nest, Part, Place, Program, Real, RealId, Run, Search, Stmt, has_calls,
     outside_loops, stands_alone,
 };
-use crate::scalar::Function;
+use crate::scalar::{Function, Primitive};
 use if_conversion::Conversion;
 
 pub(super) const PASS: &str = "codegen";
@@ -182,9 +182,8 @@ impl<'a> Emitter<'a> {
         let (mut arrays, mut buffers) = (BTreeSet::new(), BTreeSet::new());
         for stmt in &nest.body {
             stmt.visit(&mut |stmt| {
-                if let Some(place) = stmt.load().filter(|place| !nest.buffers.contains(&place.buffer)) {
-                    buffers.insert(place.buffer);
-                }
+                let read = stmt.loads().map(|place| place.buffer);
+                buffers.extend(read.filter(|buffer| !nest.buffers.contains(buffer)));
                 match stmt {
                     Stmt::For { domain, .. } => {
                         if let Domain::Segment(segment) = domain.whole_of() {
@@ -384,9 +383,33 @@ impl<'a> Emitter<'a> {
                 self.line("break;");
                 self.close();
             }
+            Stmt::Call { function, takes, gives } => {
+                let number = self.number(Function::Value(Primitive::User(*function)));
+                let mut words = Vec::new();
+                for run in takes.iter().chain(gives) {
+                    self.words(run, &mut words)?;
+                }
+                let words = words.join(", ");
+                self.line(&format!("(call.callback)(call.host, {number}, [{words}].as_ptr().cast());"));
+            }
             // Done before the nest runs, since parts of it may run at once.
             Stmt::Fill(_) => {}
             Stmt::Tuple(..) => return Err(Error::bug(PASS, "a pattern is found out by the interpreter")),
+        }
+        Ok(())
+    }
+
+    /// What the code from outside is told of a tensor: where it begins, and how long its axes are.
+    fn words(&self, run: &Run, words: &mut Vec<String>) -> Result<()> {
+        let single = Copy::default();
+        let rest = run.shape.iter().map(|_| Affine::constant(0));
+        let at = run.place.at.iter().cloned().chain(rest).collect();
+        let place = Place { buffer: run.place.buffer, at };
+        let ending = if self.is_target(&place) { "" } else { ".as_ptr()" };
+        let (buffer, offset) = (self.buffer(&place), self.offset(&place, single)?);
+        words.push(format!("{buffer}{ending}.wrapping_offset(({offset}) as isize) as usize as u64"));
+        for n in &run.shape {
+            words.push(format!("({}).max(0) as u64", self.affine(n, single)?));
         }
         Ok(())
     }

@@ -75,11 +75,15 @@ const SINGLE_ABI: &str = "\
 /// The source of a program.
 ///
 /// # Errors
-/// [`Error::Request`] for text that others compile of a loop that nobody bounds and whose states are kept;
+/// [`Error::Request`] for text that others compile of a loop that nobody bounds and whose states are kept, or of calls of functions of tensors;
 /// [`Error::Overflow`], and [`Error::Bug`] for nests that are not well formed.
 pub fn source(program: &Program, target: Target) -> Result<Source> {
     if target != Target::Library && !program.limits.is_empty() {
         let message = "nobody looks at how many steps an emitted kernel makes: say how many there are at most, as in `while c, at most 100`";
+        return Err(Error::Request(message.to_owned()));
+    }
+    if target != Target::Library && program.calls_outside() {
+        let message = "an emitted kernel is text of its own, and cannot call functions of tensors from outside";
         return Err(Error::Request(message.to_owned()));
     }
     let mut functions = Vec::new();

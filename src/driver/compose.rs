@@ -23,6 +23,7 @@ use crate::base::{FunctionId, Id, IndexId, ParamId, RelationId, SizeId, VarId};
 use crate::error::{Error, Result};
 use crate::flow;
 use crate::index::{Affine, Application, Checked, Pred, RelationRef, Size, Var};
+use crate::present;
 use crate::scalar::{self, Number, Primitive, UserFunction, UserValue};
 use crate::stages::{self, Stages};
 use crate::surface;
@@ -124,11 +125,14 @@ impl Function {
             let message = "a program with parameters that depend on others cannot be made part of another one";
             return Err(Error::Request(message.to_owned()));
         }
-        let term = self.term()?;
+        let term = match &self.strict {
+            Some(strict) => present::present(strict)?,
+            None => self.term()?,
+        };
         if term.form == NormalForm::Surface {
             return Ok(term);
         }
-        let is_native = |function: &&UserFunction| matches!(function.value(), UserValue::Native(_));
+        let is_native = |function: &&UserFunction| matches!(function.value(), UserValue::Native(_) | UserValue::External(_));
         let native: Vec<UserFunction> = term.signature.functions.values().filter(is_native).cloned().collect();
         surface::read(&term.to_string(), &native)
     }
@@ -355,6 +359,11 @@ impl<'p> Copier<'p> {
             let copied = match term.map_operands(|e| terms[e.index()]) {
                 Term::Number(Number::Index(a)) => Term::Number(Number::Index(self.affine(&a)?)),
                 Term::Apply(f, args) => Term::Apply(self.function(f), args),
+                Term::Call { function, sizes, args } => Term::Call {
+                    function: self.functions[function.index()],
+                    sizes: sizes.iter().map(|n| self.affine(n)).collect::<Result<_>>()?,
+                    args,
+                },
                 Term::Gen { index, extent, body } => {
                     Term::Gen { index: self.indices[index.index()], extent: self.affine(&extent)?, body }
                 }
@@ -583,7 +592,7 @@ fn renamed<'n>(mut program: Program, names: impl IntoIterator<Item = (&'n str, &
         program.variables[var].name = name;
     }
     // A name that is none does not read back as itself.
-    let is_native = |function: &&UserFunction| matches!(function.value(), UserValue::Native(_));
+    let is_native = |function: &&UserFunction| matches!(function.value(), UserValue::Native(_) | UserValue::External(_));
     let native: Vec<UserFunction> = program.signature.functions.values().filter(is_native).cloned().collect();
     let wrong = || Error::Request("a new name is no name of the language, or a word of it".to_owned());
     let read = surface::read(&program.to_string(), &native).map_err(|_| wrong())?;

@@ -1,11 +1,14 @@
 //! Derivatives: what is asked for, and which passes make it.
 
+use std::sync::Arc;
+
 use super::{Function, bounded, simplified};
 use crate::base::ParamId;
 use crate::certificate::{Theorem, compare_work};
 use crate::diff::{self, Adjoint, Derivation, Jacobian, Options, Part, Seed, Sweep};
 use crate::error::{Error, Result};
 use crate::kernel::Matrix;
+use crate::simplify::Simplified;
 use crate::stages::Stages;
 use crate::ty::Block;
 use crate::{simplify, tssa};
@@ -210,70 +213,71 @@ impl Function {
             true => bounded(stages, &program, "expand-partials", || diff::expand_partials(&program))?,
             false => program,
         };
-        let (program, simplification) = match &request.simplify {
+        let (program, strict, simplification) = match &request.simplify {
             Some(options) => {
-                let (program, report) = simplified(&program, options, stages)?;
-                (program, Some(report))
+                let Simplified { program, strict, report } = simplified(&program, options, stages)?;
+                (program, strict.map(Arc::new), Some(report))
             }
-            None => (program, None),
+            None => (program, None, None),
         };
         let name = |id| program.signature.params.get(id).map(|p| p.name.clone());
         let added = added.into_iter().filter_map(name).collect();
-        let function = Function { dependents: self.dependents.clone(), sparse, ..Function::from_tensor_ssa(program) };
+        let dependents = self.dependents.clone();
+        let function = Function { dependents, sparse, strict, ..Function::from_tensor_ssa(program) };
         Ok(Derived { function, added, blocks, derivation, simplification })
     }
 
     /// The derivative as the rules of differentiation give it.
     fn differentiate(&self, request: &Request, stages: &mut Stages<'_>) -> Result<Raw<tssa::Program>> {
-        let wrt = diff::params_by_name(&self.tssa.signature, &request.wrt)?;
+        let wrt = diff::params_by_name(self.signature(), &request.wrt)?;
         let (mut added, mut derivation, mut blocks) = (Vec::new(), None, Vec::new());
         let dependents = self.dependents.as_slice();
         let Request { with_value, sweep, part, weighted, .. } = *request;
         let program = match request.mode {
-            Mode::Forward => bounded(stages, &self.tssa, "forward", || {
-                let forward = diff::forward_through(&self.tssa, dependents, &wrt, with_value)?;
+            Mode::Forward => bounded(stages, self.meant(), "forward", || {
+                let forward = diff::forward_through(self.meant(), dependents, &wrt, with_value)?;
                 added = forward.tangents.into_iter().map(|(_, tangent)| tangent).collect();
                 Ok(forward.program)
             })?,
-            Mode::Adjoint | Mode::Gradient => bounded(stages, &self.tssa, "adjoint", || {
+            Mode::Adjoint | Mode::Gradient => bounded(stages, self.meant(), "adjoint", || {
                 let seed = if request.mode == Mode::Gradient { Seed::One } else { Seed::Parameter };
                 let options = Options { seed, with_value, derivation: request.derivation };
                 let Adjoint { program, seeds, derivation: steps } =
-                    diff::adjoint_through(&self.tssa, dependents, &wrt, options)?;
+                    diff::adjoint_through(self.meant(), dependents, &wrt, options)?;
                 (added, derivation) = (seeds, steps);
                 Ok(program)
             })?,
             Mode::Jacobian => {
                 let how = Jacobian { sweep, part, of: None, with_value };
-                bounded(stages, &self.tssa, "jacobian", || {
-                    of_blocks(&mut blocks, diff::jacobian(&self.tssa, dependents, &wrt, how, &compare_work))
+                bounded(stages, self.meant(), "jacobian", || {
+                    of_blocks(&mut blocks, diff::jacobian(self.meant(), dependents, &wrt, how, &compare_work))
                 })?
             }
             Mode::Hessian => {
                 let gradient = self.simple_gradient(request, stages)?;
                 let columns = match &request.columns {
-                    Some(names) => diff::params_by_name(&self.tssa.signature, names)?,
+                    Some(names) => diff::params_by_name(self.signature(), names)?,
                     None => wrt,
                 };
                 let how = Jacobian { sweep, part, of: Some("grad"), with_value };
-                bounded(stages, &gradient.tssa, "jacobian", || {
-                    of_blocks(&mut blocks, diff::jacobian(&gradient.tssa, dependents, &columns, how, &compare_work))
+                bounded(stages, gradient.meant(), "jacobian", || {
+                    of_blocks(&mut blocks, diff::jacobian(gradient.meant(), dependents, &columns, how, &compare_work))
                 })?
             }
             Mode::HessianProduct => {
                 let gradient = self.simple_gradient(request, stages)?;
-                bounded(stages, &gradient.tssa, "forward", || {
-                    let (program, tangents) = diff::hessian_product(&gradient.tssa, dependents, &wrt)?;
+                bounded(stages, gradient.meant(), "forward", || {
+                    let (program, tangents) = diff::hessian_product(gradient.meant(), dependents, &wrt)?;
                     added = tangents;
                     Ok(program)
                 })?
             }
             Mode::GaussNewton => {
-                let derive = || diff::gauss_newton(&self.tssa, dependents, &wrt, sweep, weighted, &compare_work);
-                bounded(stages, &self.tssa, "gauss-newton", || of_blocks(&mut blocks, derive()))?
+                let derive = || diff::gauss_newton(self.meant(), dependents, &wrt, sweep, weighted, &compare_work);
+                bounded(stages, self.meant(), "gauss-newton", || of_blocks(&mut blocks, derive()))?
             }
-            Mode::GaussNewtonProduct => bounded(stages, &self.tssa, "gauss-newton", || {
-                let (program, tangents) = diff::gauss_newton_product(&self.tssa, dependents, &wrt, weighted)?;
+            Mode::GaussNewtonProduct => bounded(stages, self.meant(), "gauss-newton", || {
+                let (program, tangents) = diff::gauss_newton_product(self.meant(), dependents, &wrt, weighted)?;
                 added = tangents;
                 Ok(program)
             })?,
@@ -281,8 +285,8 @@ impl Function {
                 let message = "a program some of whose parameters depend on others has no transposed program";
                 return Err(Error::Request(message.to_owned()));
             }
-            Mode::Transpose => bounded(stages, &self.tssa, "transpose", || {
-                let transposed = diff::transpose(&self.tssa, &wrt)?;
+            Mode::Transpose => bounded(stages, self.meant(), "transpose", || {
+                let transposed = diff::transpose(self.meant(), &wrt)?;
                 added = transposed.seeds;
                 Ok(transposed.program)
             })?,

@@ -12,9 +12,9 @@ use crate::stages::Stages;
 use crate::term::Term;
 use crate::{diff, flow, simplify, term, tssa};
 
-/// Whether a program has loops.
+/// Whether a program has loops, or calls of functions from outside.
 pub(super) fn has_scans(program: &term::Program) -> bool {
-    program.terms.values().any(|term| matches!(term, Term::Scan { .. }))
+    program.terms.values().any(|term| matches!(term, Term::Scan { .. } | Term::Call { .. }))
 }
 
 /// Takes a program with loops up to a stage.
@@ -49,7 +49,9 @@ pub(super) fn simplified(
     let mut report: Option<simplify::Report> = None;
     let program = stages.run("simplify", || {
         let program = flow::map_leaves(program, &mut |leaf| {
-            let simplified = simplify::simplify(leaf, options)?;
+            // Of what a step makes of NaN a result need not be NaN.
+            let options = simplify::Options { finite_data: false, ..options.clone() };
+            let simplified = simplify::simplify(leaf, &options)?;
             match &mut report {
                 Some(report) => report.join(simplified.report),
                 None => report = Some(simplified.report),

@@ -1,5 +1,6 @@
 //! Kernels of a function: its loop nests for some inputs, and which of its results are stored sparse.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -142,8 +143,8 @@ impl Function {
     /// ```
     pub fn kernel<'f>(&'f self, inputs: &'f Inputs) -> KernelBuilder<'f> {
         KernelBuilder {
-            function: self,
-            inputs,
+            function: Cow::Borrowed(self),
+            inputs: Cow::Borrowed(inputs),
             constants: Vec::new(),
             single: Vec::new(),
             results_in_single: false,
@@ -198,7 +199,7 @@ impl Function {
     pub fn matrix(&self, blocks: &[Block], stages: &mut Stages<'_>) -> Result<Matrix> {
         match &self.flow {
             Some(flow) => back_end::matrix_of_flow(flow, blocks, stages),
-            None => back_end::matrix(&self.tssa, blocks, stages),
+            None => back_end::matrix(self.meant(), blocks, stages),
         }
     }
 }
@@ -220,8 +221,8 @@ impl Function {
 #[derive(Clone, Debug)]
 #[must_use = "a kernel is made by `build`"]
 pub struct KernelBuilder<'f> {
-    function: &'f Function,
-    inputs: &'f Inputs,
+    function: Cow<'f, Function>,
+    inputs: Cow<'f, Inputs>,
     constants: Vec<String>,
     single: Vec<String>,
     results_in_single: bool,
@@ -294,38 +295,53 @@ impl KernelBuilder<'_> {
     /// Those of [`Kernel::bind_with_constants`]; [`Error::Request`](crate::Error::Request) for names that neither parameters nor results have,
     /// for results that cannot be sparse, and for threads that cannot be started.
     pub fn build(self) -> Result<Kernel> {
-        let KernelBuilder { function, inputs, constants, single, results_in_single, sparse, engine, threads, limit } =
-            self;
-        let limit = limit.unwrap_or(engine.limit());
-        let [constants, single, sparse] =
-            [&constants, &single, &sparse].map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
+        let Some(strict) = self.function.strict.clone() else { return self.bind(None) };
+        let function =
+            Function { tssa: Arc::unwrap_or_clone(strict), strict: None, ..self.function.clone().into_owned() };
+        let mut kernel = self.bind(Some(&function))?;
+        let inputs = Cow::Owned(self.inputs.into_owned());
+        let meant = KernelBuilder { function: Cow::Owned(function), inputs, ..self };
+        kernel.stand_in(move || meant.bind(None));
+        Ok(kernel)
+    }
+
+    /// The kernel of the function, with results on the patterns of those of another one.
+    fn bind(&self, meant: Option<&Function>) -> Result<Kernel> {
+        let [constants, single, sparse] = [&self.constants, &self.single, &self.sparse]
+            .map(|names| names.iter().map(String::as_str).collect::<Vec<_>>());
+        let (engine, limit) = (self.engine, self.limit.unwrap_or(self.engine.limit()));
         let rounded = (!single.is_empty()).then(|| {
-            let mut rounded = inputs.clone();
+            let mut rounded = self.inputs.as_ref().clone();
             for name in &single {
                 rounded.store_in_single(name);
             }
             rounded
         });
-        let inputs = rounded.as_ref().unwrap_or(inputs);
+        let inputs = rounded.as_ref().unwrap_or(&self.inputs);
         let mut kernel = match sparse.as_slice() {
             [] => {
-                let mut nests = function.loops_for(inputs)?;
+                let mut nests = self.function.loops_for(inputs)?;
                 nests.store_in_single(&single)?;
-                if results_in_single {
+                if self.results_in_single {
                     nests.store_results_in_single()?;
                 }
                 Kernel::bind_within(Arc::new(nests), inputs, &constants, engine, limit)?
             }
             sparse => {
-                let mut assembly = function.assemble(sparse)?;
+                let mut assembly = self.function.assemble(sparse)?;
                 assembly.store_in_single(&single)?;
-                if results_in_single {
+                if self.results_in_single {
                     assembly.store_results_in_single()?;
                 }
-                assembly.bind_within(inputs, &constants, engine, limit)?
+                match meant {
+                    None => assembly.bind_within(inputs, &constants, engine, limit)?,
+                    Some(meant) => {
+                        assembly.bind_on_patterns_of(&meant.assemble(sparse)?, inputs, &constants, (engine, limit))?
+                    }
+                }
             }
         };
-        if let Some(threads) = threads {
+        if let Some(threads) = self.threads {
             kernel.set_threads(threads)?;
         }
         Ok(kernel)

@@ -14,6 +14,8 @@
 //!
 //! Refused: native scalar functions, which are code, and parameters that [depend](Function::with_derivative) on others.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize, de, ser};
 
 use super::Function;
@@ -26,7 +28,7 @@ use crate::{flow, tssa};
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum Saved {
     Program(String),
-    Statements { json: String, sparse: Vec<String> },
+    Statements { json: String, strict: Option<String>, sparse: Vec<String> },
     Flow { json: String, kernel: Option<String> },
 }
 
@@ -37,7 +39,7 @@ impl Serialize for Function {
         }
         let functions = self.tssa.signature.functions.values();
         if let Some(native) = functions.into_iter().find(|f| !matches!(f.value(), UserValue::Formula(_))) {
-            return Err(ser::Error::custom(format!("the native function `{}` cannot be saved", native.name())));
+            return Err(ser::Error::custom(format!("the function `{}` is code in Rust and cannot be saved", native.name())));
         }
         let saved = match &self.source {
             Some(source) if self.sparse.is_empty() => Saved::Program(source.to_string()),
@@ -51,6 +53,7 @@ impl Serialize for Function {
             }
             _ => Saved::Statements {
                 json: self.tssa.to_json().map_err(ser::Error::custom)?,
+                strict: self.strict.as_ref().map(|strict| strict.to_json()).transpose().map_err(ser::Error::custom)?,
                 sparse: self.sparse.clone(),
             },
         };
@@ -71,15 +74,27 @@ impl<'de> Deserialize<'de> for Function {
                 }
                 Ok(Function { steps: Some(Steps::from_made(kernel)), ..function })
             }
-            Saved::Statements { json, sparse } => {
-                let tssa = tssa::Program::from_json(&json).map_err(de::Error::custom)?;
+            Saved::Statements { json, strict, sparse } => {
+                let read = |json: &String| tssa::Program::from_json(json).map_err(de::Error::custom);
+                let (tssa, strict) = (read(&json)?, strict.as_ref().map(read).transpose()?.map(Arc::new));
+                if strict.as_ref().is_some_and(|strict| !have_the_same_results(&tssa, strict)) {
+                    return Err(de::Error::custom("what is meant is another program"));
+                }
                 if let Some(name) = sparse.iter().find(|name| tssa.outputs.iter().all(|output| output.name != **name)) {
                     return Err(de::Error::custom(format!("the program has no result `{name}`")));
                 }
-                Ok(Function { sparse, ..Function::from_tensor_ssa(tssa) })
+                Ok(Function { sparse, strict, ..Function::from_tensor_ssa(tssa) })
             }
         }
     }
+}
+
+/// Whether programs take the same and have results of the same names, types and formats.
+fn have_the_same_results(program: &tssa::Program, strict: &tssa::Program) -> bool {
+    let results = |program: &tssa::Program| {
+        program.outputs.iter().map(|output| (output.name.clone(), output.ty, output.storage)).collect::<Vec<_>>()
+    };
+    program.signature == strict.signature && results(program) == results(strict)
 }
 
 /// Whether flows take the same and have results of the same names and types.

@@ -48,6 +48,11 @@ impl Active {
                         }
                     }
                 }
+                Stmt::Call(call) => {
+                    if call.takes.iter().any(|x| self.values.contains(x)) {
+                        self.values.extend(&call.gives);
+                    }
+                }
                 // Each time around at least one state more is active.
                 Stmt::Scan(scan) => loop {
                     let before = self.values.len();

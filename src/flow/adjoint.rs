@@ -24,7 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::active::Active;
 use super::build::Builder;
-use super::data::{Early, Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
+use super::data::{Call, Early, Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
 use super::extend::extended;
 use super::join::join;
 use super::leaf::{Joined, Small, Source, sources};
@@ -33,6 +33,7 @@ use crate::base::{ParamId, VarId};
 use crate::diff::{self, Options, Seed};
 use crate::error::Result;
 use crate::index::Affine;
+use crate::scalar::external::Derivative;
 use crate::ty::{Storage, Types};
 
 /// The adjoint derivative by some parameters, and the parameters of its seeds; of a gradient there are none.
@@ -209,6 +210,7 @@ impl Adjoint {
             match stmt {
                 Stmt::Leaf(leaf) => self.leaf(leaf, owed, active, known, loops, out)?,
                 Stmt::Scan(scan) => self.scan(scan, owed, active, loops, out)?,
+                Stmt::Call(call) => self.call(call, owed, active, loops, out)?,
             }
         }
         Ok(())
@@ -277,6 +279,32 @@ impl Adjoint {
             }
         }
         out.push(Stmt::Leaf(joined.finish(&self.flow, loops, given)?));
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        call: &Call,
+        owed: &mut Owed,
+        active: &Active,
+        loops: &Loops,
+        out: &mut Vec<Stmt>,
+    ) -> Result<()> {
+        let terms: Vec<Vec<ValueId>> = call.gives.iter().map(|x| owed.values.remove(x).unwrap_or_default()).collect();
+        let is_active = |x: &ValueId| active.values.contains(x);
+        if terms.iter().all(Vec::is_empty) || !call.takes.iter().any(is_active) {
+            return Ok(());
+        }
+        let mut seeds = Vec::with_capacity(terms.len());
+        for (x, terms) in call.gives.iter().zip(&terms) {
+            let name = format!("d{}", self.flow.get(*x).name);
+            seeds.push(self.total_or_zeros(&name, terms, *x, loops, out)?);
+        }
+        let back = self.flow.derived_call(call, Derivative::Adjoint, seeds)?;
+        for (x, dx) in call.takes.iter().zip(&back.gives).filter(|(x, _)| is_active(x)) {
+            owed.value(*x, *dx);
+        }
+        out.push(Stmt::Call(back));
         Ok(())
     }
 
@@ -471,6 +499,12 @@ impl Adjoint {
                     let takes = leaf.takes.iter().map(|x| copies.get(x).copied().unwrap_or(*x)).collect();
                     let gives = leaf.gives.iter().map(|x| self.copy(*x, copies)).collect();
                     out.push(Stmt::Leaf(Leaf { program: leaf.program.clone(), takes, gives }));
+                }
+                Stmt::Call(call) => {
+                    let takes = call.takes.iter().map(|x| copies.get(x).copied().unwrap_or(*x)).collect();
+                    let gives = call.gives.iter().map(|x| self.copy(*x, copies)).collect();
+                    let when = call.when.map(|x| copies.get(&x).copied().unwrap_or(x));
+                    out.push(Stmt::Call(Call { when, takes, gives, ..call.clone() }));
                 }
                 Stmt::Scan(scan) => {
                     let mut states = Vec::with_capacity(scan.states.len());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::{Arena, Id, ParamId, SizeId, define_id};
+use crate::base::{Arena, FunctionId, Id, ParamId, SizeId, define_id};
 use crate::error::{Error, Result};
 use crate::index::{Pred, Size, Var};
 use crate::tssa;
@@ -35,6 +35,8 @@ pub enum Stmt {
     Leaf(Leaf),
     /// A loop.
     Scan(Scan),
+    /// Code from outside.
+    Call(Call),
 }
 
 /// `ys = F(xs)`: a program in Tensor-SSA, closed over the parameters of the flow and the values that it takes.
@@ -48,6 +50,30 @@ pub struct Leaf {
     pub takes: Vec<ValueId>,
     /// The values that its outputs are.
     pub gives: Vec<ValueId>,
+}
+
+/// `ys = gen axes. [when != 0] * f(xs)`: a function of tensors from outside, once for each point of its axes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Call {
+    /// The function.
+    pub function: FunctionId,
+    /// What its sizes are.
+    pub sizes: Vec<Size>,
+    /// The first axes of all that it takes and gives.
+    pub axes: Vec<Size>,
+    /// Where it is called, a tensor of its axes: where that is 0 it is not, and gives zeros. Everywhere where there is none.
+    pub when: Option<ValueId>,
+    /// Its arguments.
+    pub takes: Vec<ValueId>,
+    /// What it gives.
+    pub gives: Vec<ValueId>,
+}
+
+impl Call {
+    /// The values that it reads.
+    pub fn reads(&self) -> impl Iterator<Item = ValueId> {
+        self.takes.iter().chain(&self.when).copied()
+    }
 }
 
 /// `scan index < steps, (before, ..) = (init, ..). body`, all states going on together.
@@ -213,6 +239,7 @@ impl Program {
         while let Some(stmt) = stack.pop() {
             match stmt {
                 Stmt::Leaf(leaf) => count += leaf.program.stmts.len(),
+                Stmt::Call(_) => count += 1,
                 Stmt::Scan(scan) => stack.extend(&scan.body),
             }
         }
@@ -273,6 +300,8 @@ impl Stmt {
         let mut stack = vec![self];
         while let Some(stmt) = stack.pop() {
             match stmt {
+                Stmt::Call(call) if call.sizes.iter().chain(&call.axes).any(is_in) => return true,
+                Stmt::Call(_) => {}
                 Stmt::Scan(scan) if is_in(&scan.steps) => return true,
                 Stmt::Scan(scan) => stack.extend(&scan.body),
                 Stmt::Leaf(leaf) => {
@@ -291,6 +320,7 @@ impl Stmt {
         while let Some(stmt) = stack.pop() {
             match stmt {
                 Stmt::Leaf(leaf) => leaf.takes.iter().for_each(|x| visit(*x)),
+                Stmt::Call(call) => call.reads().for_each(&mut *visit),
                 Stmt::Scan(scan) => {
                     for state in &scan.states {
                         visit(state.init);
@@ -307,6 +337,7 @@ impl Stmt {
     pub fn gives(&self) -> Vec<ValueId> {
         match self {
             Stmt::Leaf(leaf) => leaf.gives.clone(),
+            Stmt::Call(call) => call.gives.clone(),
             Stmt::Scan(scan) => scan.states.iter().flat_map(|state| [state.path, state.last]).collect(),
         }
     }

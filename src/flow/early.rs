@@ -17,7 +17,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::Builder;
-use super::data::{Early, Leaf, Loops, Program, Scan, Stmt, ValueId};
+use super::data::{Call, Early, Leaf, Loops, Program, Scan, Stmt, ValueId};
 use super::join::join;
 use super::leaf::{Joined, sources};
 use super::lift;
@@ -306,6 +306,10 @@ fn whole(
                 })?;
                 joined.give_all(leaf, &vars)?;
                 Stmt::Leaf(joined.finish(flow, loops, leaf.gives.clone())?)
+            }
+            Stmt::Call(call) => {
+                let all = |sizes: &[Size]| sizes.iter().map(at_most).collect::<Checked<Vec<_>>>();
+                Stmt::Call(Call { sizes: all(&call.sizes)?, axes: all(&call.axes)?, ..call.clone() })
             }
             Stmt::Scan(scan) => {
                 let steps = at_most(&scan.steps)?;

@@ -40,6 +40,7 @@ fn block(flow: &Builder, body: &[Stmt], loops: &mut Loops) -> Result<Vec<Stmt>> 
                 joined.leaf(&Leaf { program: expand_partials(&leaf.program)?, ..leaf.clone() }, &BTreeMap::new())?;
                 Stmt::Leaf(joined.finish(flow, loops, leaf.gives.clone())?)
             }
+            Stmt::Call(call) => Stmt::Call(call.clone()),
             Stmt::Scan(scan) => {
                 loops.push((scan.index, scan.steps.clone()));
                 let body = block(flow, &scan.body, loops)?;

@@ -12,13 +12,14 @@ use std::collections::BTreeMap;
 
 use super::active::Active;
 use super::build::Builder;
-use super::data::{Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
+use super::data::{Call, Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
 use super::extend::extended;
 use super::join::join;
 use super::leaf::{Joined, Small, Source, sources};
 use crate::base::ParamId;
 use crate::diff;
 use crate::error::{Error, Result};
+use crate::scalar::external::Derivative;
 use crate::ty::Storage;
 
 const PASS: &str = "forward";
@@ -111,6 +112,12 @@ impl Forward {
                         out.extend(self.leaf(leaf, at, loops)?.map(Stmt::Leaf));
                     }
                 }
+                Stmt::Call(call) => {
+                    out.push(stmt.clone());
+                    for at in 0..self.directions.len() {
+                        self.call(call, at, loops, &mut out)?;
+                    }
+                }
                 Stmt::Scan(scan) => {
                     let scan = self.scan(scan, loops, &mut out)?;
                     out.push(Stmt::Scan(scan));
@@ -149,6 +156,22 @@ impl Forward {
             gives.push(dx);
         }
         joined.finish(&self.flow, loops, gives).map(Some)
+    }
+
+    /// The tangents, in a direction, of what a call gives.
+    fn call(&mut self, call: &Call, direction: usize, loops: &Loops, out: &mut Vec<Stmt>) -> Result<()> {
+        if !call.takes.iter().any(|x| self.directions.get(direction).is_some_and(|d| d.active.values.contains(x))) {
+            return Ok(());
+        }
+        let mut tangents = Vec::with_capacity(call.takes.len());
+        for x in &call.takes {
+            tangents.push(self.tangent(direction, *x, loops, out)?);
+        }
+        let ahead = self.flow.derived_call(call, Derivative::Forward, tangents)?;
+        let values = &mut self.direction(direction)?.values;
+        values.extend(call.gives.iter().copied().zip(ahead.gives.iter().copied()));
+        out.push(Stmt::Call(ahead));
+        Ok(())
     }
 
     fn scan(&mut self, scan: &Scan, loops: &Loops, out: &mut Vec<Stmt>) -> Result<Scan> {

@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::Builder;
-use super::data::{Leaf, Loops, Program, Scan, Stmt, ValueId};
+use super::data::{Call, Leaf, Loops, Program, Scan, Stmt, ValueId};
 use super::leaf::{Joined, with_program};
 use crate::base::{Id, IndexId, VarId};
 use crate::error::Result;
@@ -71,6 +71,7 @@ fn inlined(flow: &Builder, body: Vec<Stmt>, around: &mut Around, loops: &Loops) 
                 }
                 out.push(Stmt::Leaf(leaf));
             }
+            Stmt::Call(_) => out.push(stmt),
             Stmt::Scan(scan) => {
                 let mut inside = loops.clone();
                 inside.push((scan.index, scan.steps.clone()));
@@ -147,6 +148,7 @@ fn map_block(
     for stmt in body {
         out.push(match stmt {
             Stmt::Leaf(leaf) => Stmt::Leaf(with_program(leaf, other(&leaf.program)?, flow, loops)?),
+            Stmt::Call(call) => Stmt::Call(call.clone()),
             Stmt::Scan(scan) => {
                 loops.push((scan.index, scan.steps.clone()));
                 let body = map_block(flow, &scan.body, loops, other)?;
@@ -180,6 +182,12 @@ fn live(flow: &Builder, body: &[Stmt], needed: &mut BTreeSet<ValueId>, loops: &L
                 };
                 needed.extend(leaf.takes.iter().copied());
                 out.push(Stmt::Leaf(leaf));
+            }
+            Stmt::Call(call) => {
+                if call.gives.iter().any(|x| needed.contains(x)) {
+                    needed.extend(call.reads());
+                    out.push(stmt.clone());
+                }
             }
             Stmt::Scan(scan) => {
                 let mut inside = loops.clone();
@@ -220,6 +228,7 @@ fn live(flow: &Builder, body: &[Stmt], needed: &mut BTreeSet<ValueId>, loops: &L
 enum Group {
     Leaves(Vec<Leaf>),
     Scan(Scan),
+    Call(Call),
 }
 
 fn joined(flow: &Builder, body: Vec<Stmt>, needed: &mut BTreeSet<ValueId>, loops: &Loops) -> Result<Vec<Stmt>> {
@@ -240,6 +249,12 @@ fn joined(flow: &Builder, body: Vec<Stmt>, needed: &mut BTreeSet<ValueId>, loops
                     Some(Group::Leaves(leaves)) => leaves.push(leaf),
                     _ => groups.push(Group::Leaves(vec![leaf])),
                 }
+            }
+            Stmt::Call(call) => {
+                for x in call.reads() {
+                    readers.entry(x).or_default().insert(groups.len());
+                }
+                groups.push(Group::Call(call));
             }
             Stmt::Scan(scan) => {
                 let at = groups.len();
@@ -262,6 +277,7 @@ fn joined(flow: &Builder, body: Vec<Stmt>, needed: &mut BTreeSet<ValueId>, loops
     for (at, group) in groups.into_iter().enumerate().rev() {
         out.push(match group {
             Group::Scan(scan) => Stmt::Scan(scan),
+            Group::Call(call) => Stmt::Call(call),
             Group::Leaves(leaves) => {
                 let mut joined = Joined::new(flow);
                 let mut gives = Vec::new();

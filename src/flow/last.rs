@@ -22,7 +22,7 @@ impl Program {
     pub fn last_leaf(&self) -> Option<&Leaf> {
         match self.body.last() {
             Some(Stmt::Leaf(leaf)) => Some(leaf),
-            Some(Stmt::Scan(_)) | None => None,
+            Some(Stmt::Scan(_) | Stmt::Call(_)) | None => None,
         }
     }
 

@@ -55,13 +55,14 @@ pub(super) fn block(
     for stmt in body {
         match stmt {
             Stmt::Leaf(leaf) => out.push(Stmt::Leaf(lift_leaf(flow, leaf, axis, loops, known)?)),
+            Stmt::Call(call) => super::call::lift(flow, call, axis, loops, known, &mut out)?,
             Stmt::Scan(scan) => lift_scan(flow, scan, axis, loops, known, &mut out)?,
         }
     }
     Ok(out)
 }
 
-fn lifted(known: &BTreeMap<ValueId, Lifted>, x: ValueId) -> Lifted {
+pub(super) fn lifted(known: &BTreeMap<ValueId, Lifted>, x: ValueId) -> Lifted {
     known.get(&x).copied().unwrap_or(Lifted { value: x, varies: false })
 }
 
@@ -262,7 +263,7 @@ impl AtStep<'_> {
 }
 
 /// A value that varies, by a leaf if it does not.
-fn varying(
+pub(super) fn varying(
     flow: &mut Builder,
     x: Lifted,
     name: &str,
@@ -301,6 +302,11 @@ fn vary(body: &[Stmt], index: SizeId, values: &mut BTreeSet<ValueId>) {
                     if output.leaves.iter().any(|var| vars.contains(var)) {
                         values.insert(*x);
                     }
+                }
+            }
+            Stmt::Call(call) => {
+                if call.reads().any(|x| values.contains(&x)) {
+                    values.extend(&call.gives);
                 }
             }
             Stmt::Scan(scan) => vary_with(scan, index, values),

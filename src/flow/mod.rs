@@ -1,10 +1,11 @@
 //! Flows: loops over time around straight-line programs.
 //!
-//! Tensor-SSA has no recurrences. A [`Program`] here is a thin layer over it: statements that are *leaves*, closed programs in Tensor-SSA, and *scans*,
-//! whose steps are statements again. The forms, theorems and proofs of Tensor-SSA hold for each leaf as they are.
+//! Tensor-SSA has no recurrences. A [`Program`] here is a thin layer over it: statements that are *leaves*, closed programs in Tensor-SSA, *scans*,
+//! whose steps are statements again, and *calls* of code that nobody looks into. The forms, theorems and proofs of Tensor-SSA hold for each leaf as they are.
 //!
 //! ```text
 //! leaf   ys = F(xs)                                           F in Tensor-SSA
+//! call   ys = f(xs)                                           f from outside
 //! scan   paths = scan t < T [down], states = inits. stmts     states go on from step to step, paths are all of them
 //! ```
 //!
@@ -20,6 +21,7 @@
 //! |---|---|
 //! | `data` | the types |
 //! | `build` | building flows |
+//! | `call` | calls of functions from outside, and their derivatives |
 //! | `verify` | checks all that a flow promises |
 //! | `print` | flows as text, for looking at |
 //! | `outline` | terms with scans to flows |
@@ -41,6 +43,7 @@
 mod active;
 mod adjoint;
 mod build;
+mod call;
 mod data;
 mod early;
 mod extend;
@@ -62,7 +65,7 @@ mod verify;
 
 pub use adjoint::adjoint;
 pub use build::Builder;
-pub use data::{Early, Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId, split_result};
+pub use data::{Call, Early, Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId, split_result};
 pub use early::{end_early, to_the_end};
 pub use forward::forward;
 pub use gauss_newton::{gauss_newton, gauss_newton_product};

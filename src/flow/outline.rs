@@ -99,9 +99,12 @@ fn values_of(variables: &BTreeSet<VarId>, meanings: &Meanings) -> Vec<ValueId> {
 }
 
 /// What is known around a leaf.
+#[derive(Clone, Copy)]
 struct Place<'a> {
     program: &'a term::Program,
     loops: &'a Loops,
+    /// The number 1.
+    one: TermId,
 }
 
 impl Outline<'_, '_> {
@@ -113,8 +116,10 @@ impl Outline<'_, '_> {
         loops: &Loops,
         name: &str,
     ) -> Result<(Vec<Stmt>, Vec<ValueId>)> {
-        let program = &lift_lets(&name_scans(program)?)?;
-        let place = Place { program, loops };
+        let mut program = lift_lets(&name_scans(program)?)?;
+        let one = program.literal(1.0)?;
+        let program = &program;
+        let place = Place { program, loops, one };
         let (chain, root) = let_chain(program);
         let mut meanings = Meanings::new();
         for (at, x) in visible.iter().enumerate() {
@@ -129,9 +134,17 @@ impl Outline<'_, '_> {
         let mut pending: Vec<(VarId, TermId)> = Vec::new();
         for (at, (var, value)) in chain.into_iter().enumerate() {
             let below = Root::of(program, value);
-            let Term::Scan { index, steps, down, state, init, body } = &program.terms[below.term] else {
-                pending.push((var, value));
-                continue;
+            let (index, steps, down, state, init, body) = match &program.terms[below.term] {
+                Term::Scan { index, steps, down, state, init, body } => (index, steps, down, state, init, body),
+                Term::Call { .. } => {
+                    let later = |x: VarId| last_read.get(&x).is_some_and(|last| *last > at);
+                    self.call(&place, &mut pending, (var, &below), &later, &mut meanings, &mut stmts)?;
+                    continue;
+                }
+                _ => {
+                    pending.push((var, value));
+                    continue;
+                }
             };
             let mut inside = mentions(program, *body);
             inside.append(&mut mentions_of_pred(&below.guard));
@@ -158,7 +171,7 @@ impl Outline<'_, '_> {
             meanings.insert(*state, Meaning { ty: init.ty, values: before.clone(), form });
             let seen = values_of(&seen, &meanings);
             let root = below.with(*body);
-            let inner = Place { program, loops: &inside };
+            let inner = Place { loops: &inside, ..place };
             let step = self.copied(&inner, &[], &[root], &seen, &meanings, Some((*index, counter)))?.0;
             let (body, after) = self.block(&step, &seen, &inside, &name)?;
             if after.len() != before.len() {
@@ -182,6 +195,45 @@ impl Outline<'_, '_> {
         let last = (name.to_owned(), Root::of_term(root));
         let found = self.leaf(&place, &mut pending, &|_| false, last, &mut meanings, &mut stmts)?;
         Ok((stmts, found.values))
+    }
+
+    /// A call of a function from outside, the value of a variable; the leaves before it give its arguments.
+    fn call(
+        &mut self,
+        place: &Place<'_>,
+        pending: &mut Vec<(VarId, TermId)>,
+        (var, below): (VarId, &Root),
+        later: &dyn Fn(VarId) -> bool,
+        meanings: &mut Meanings,
+        stmts: &mut Vec<Stmt>,
+    ) -> Result<()> {
+        let program = place.program;
+        let Term::Call { function, sizes, args } = &program.terms[below.term] else {
+            return Err(Error::bug(PASS, "no call"));
+        };
+        let (_, external) = self.builder.external(*function)?;
+        let mut read: BTreeSet<VarId> = args.iter().flat_map(|arg| mentions(program, *arg)).collect();
+        read.append(&mut mentions_of_pred(&below.guard));
+        let mut takes = Vec::with_capacity(args.len());
+        let needed = |x: VarId| read.contains(&x) || later(x);
+        let when = match below.guard.is_true() {
+            true => None,
+            false => {
+                let last = ("when".to_owned(), below.with(place.one));
+                self.leaf(place, pending, &needed, last, meanings, stmts)?.values.first().copied()
+            }
+        };
+        for (arg, (param, _)) in args.iter().zip(&external.params) {
+            let found = self.leaf(place, pending, &needed, (param.clone(), below.with(*arg)), meanings, stmts)?;
+            takes.extend(found.values);
+        }
+        let axes = below.gens.iter().map(|(_, n)| n.clone()).collect();
+        let names = vec![program.variables[var].name.clone(); external.results.len()];
+        let call = self.builder.call(*function, sizes.clone(), (axes, when), takes, &names)?;
+        let ty = type_in(&program.types, program.variables[var].ty, self.builder.types())?;
+        meanings.insert(var, Meaning::plain(ty, call.gives.clone()));
+        stmts.push(Stmt::Call(call));
+        Ok(())
     }
 
     /// A leaf of the `let`s that wait, which gives those that are needed later and one more term; gives what that term is.
@@ -313,14 +365,11 @@ fn state_names(program: &term::Program, state: VarId, body: TermId, parts: usize
     // `let p = s in let h = fst p in let c = snd p in ..`, and deeper patterns alike.
     let mut whole = vec![state];
     while let Term::Let { var, value, body } = &program.terms[rest] {
-        let (of, ends) = match &program.terms[*value] {
-            Term::Var(x) => (Some(*x), false),
-            Term::Fst(e) | Term::Snd(e) => match &program.terms[*e] {
-                Term::Var(x) => (Some(*x), true),
-                _ => (None, true),
-            },
-            _ => (None, true),
-        };
+        let (mut of, mut ends) = (*value, false);
+        while let Term::Fst(e) | Term::Snd(e) = &program.terms[of] {
+            (of, ends) = (*e, true);
+        }
+        let of = if let Term::Var(x) = &program.terms[of] { Some(*x) } else { None };
         if !of.is_some_and(|of| whole.contains(&of)) {
             break;
         }
@@ -380,7 +429,7 @@ impl Root {
     }
 }
 
-/// Each scan as the value of a `let`.
+/// Each scan, and each call of a function from outside, as the value of a `let`.
 fn name_scans(program: &term::Program) -> Result<term::Program> {
     let mut named = SideTable::new(program.terms.len(), false);
     for term in program.terms.values() {
@@ -388,7 +437,7 @@ fn name_scans(program: &term::Program) -> Result<term::Program> {
             named.set(*value, true);
         }
     }
-    let is_scan = |e: TermId| matches!(program.terms[e], Term::Scan { .. });
+    let is_scan = |e: TermId| matches!(program.terms[e], Term::Scan { .. } | Term::Call { .. });
     if program.terms.ids().all(|e| !is_scan(e) || named[e]) {
         return Ok(program.clone());
     }
@@ -396,9 +445,14 @@ fn name_scans(program: &term::Program) -> Result<term::Program> {
     let mut built = SideTable::new(program.terms.len(), TermId(0));
     for (e, term) in program.terms.iter() {
         let mut new = out.push_at(term.map_operands(|operand| built[operand]), program.spans[e])?;
-        if let (Term::Scan { state, .. }, false) = (term, named[e]) {
+        let name = match term {
+            Term::Scan { state, .. } => Some(program.variables[*state].name.clone()),
+            Term::Call { .. } => Some("y".to_owned()),
+            _ => None,
+        };
+        if let Some(name) = name.filter(|_| !named[e]) {
             let ty = out.ty(new);
-            let var = out.fresh_var(program.variables[*state].name.clone(), ty);
+            let var = out.fresh_var(name, ty);
             let body = out.push(Term::Var(var))?;
             new = out.push(Term::Let { var, value: new, body })?;
         }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! leaf (x, y) = F(..)                    let x = .. in let y = .. in                 by crate::present
+//! call y = gen g. [w != 0] * f(x[g])     let y = gen g. [w[g] != 0] * f(x[g]) in
 //! scan t < T, (s, ..) = (a, ..). b       let s = scan t < T, s = a. b in
 //! ```
 //!
@@ -11,12 +12,12 @@
 
 use std::collections::BTreeMap;
 
-use super::data::{Leaf, Program, Scan, Stmt, ValueId};
+use super::data::{Call, Leaf, Program, Scan, Stmt, ValueId};
 use super::early::to_the_end;
 use super::outline::type_in;
 use crate::base::{Id, IndexId, SizeId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Application, Pred, RelationRef, Var};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use crate::normalize::let_chain;
 use crate::scalar::Number;
 use crate::term::{self, Term, TermId};
@@ -61,6 +62,11 @@ fn count(body: &[Stmt], uses: &mut BTreeMap<ValueId, usize>) {
     for stmt in body {
         match stmt {
             Stmt::Leaf(leaf) => leaf.takes.iter().for_each(|x| *uses.entry(*x).or_insert(0) += 2),
+            Stmt::Call(call) => {
+                let reads = if call.axes.is_empty() { 1 } else { 2 };
+                call.takes.iter().for_each(|x| *uses.entry(*x).or_insert(0) += reads);
+                call.when.iter().for_each(|x| *uses.entry(*x).or_insert(0) += 2);
+            }
             Stmt::Scan(scan) => {
                 for state in &scan.states {
                     *uses.entry(state.init).or_insert(0) += 1;
@@ -160,6 +166,7 @@ impl Presenter<'_> {
             match stmt {
                 Stmt::Leaf(leaf) => self.leaf(leaf, &mut lets)?,
                 Stmt::Scan(scan) => self.scan(scan, &mut lets)?,
+                Stmt::Call(call) => self.call(call, &mut lets)?,
             }
         }
         Ok(lets)
@@ -205,6 +212,53 @@ impl Presenter<'_> {
             self.give(*x, term, lets);
         }
         Ok(())
+    }
+
+    /// `gen g. f(x[g], ..)`
+    fn call(&mut self, call: &Call, lets: &mut Lets) -> Result<()> {
+        let gens = self.gens(call);
+        let mut args = Vec::with_capacity(call.takes.len());
+        for x in &call.takes {
+            let arg = self.read(*x)?;
+            args.push(self.out.access(arg, gens.iter().map(|(i, _)| Affine::index(*i)))?);
+        }
+        let (function, sizes) = (call.function, call.sizes.clone());
+        let mut value = self.out.push(Term::Call { function, sizes, args })?;
+        if let Some(when) = call.when {
+            let Some(Meaning::Var(var)) = self.values.get(&when) else {
+                return Err(Error::bug(PASS, format!("{when} has no variable")));
+            };
+            let relation = RelationRef::Computed { var: *var, view: View::Support };
+            let args = gens.iter().map(|(i, _)| Affine::index(*i)).collect();
+            let guard = Pred::Relation { relation, args, holds: true };
+            value = self.out.push(Term::Iverson { guard, body: value })?;
+        }
+        value = self.below(gens, value)?;
+        if let [x] = call.gives.as_slice() {
+            self.give(*x, value, lets);
+            return Ok(());
+        }
+        let ty = self.out.ty(value);
+        let whole = self.out.fresh_var("y", ty);
+        lets.push((whole, value));
+        for (at, x) in call.gives.iter().enumerate().filter(|(_, x)| self.uses.contains_key(x)).collect::<Vec<_>>() {
+            let gens = self.gens(call);
+            let tuple = self.out.push(Term::Var(whole))?;
+            let tuple = self.out.access(tuple, gens.iter().map(|(i, _)| Affine::index(*i)))?;
+            let part = self.component(tuple, at, call.gives.len())?;
+            let part = self.below(gens, part)?;
+            self.give(*x, part, lets);
+        }
+        Ok(())
+    }
+
+    fn gens(&mut self, call: &Call) -> Vec<(IndexId, Size)> {
+        call.axes.iter().map(|n| (self.out.fresh_index("i"), n.clone())).collect()
+    }
+
+    fn below(&mut self, gens: Vec<(IndexId, Size)>, body: TermId) -> Result<TermId> {
+        let mut gens = gens.into_iter().rev();
+        gens.try_fold(body, |body, (index, extent)| self.out.push(Term::Gen { index, extent, body }))
     }
 
     fn scan(&mut self, scan: &Scan, lets: &mut Lets) -> Result<()> {

@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use super::data::{Leaf, Program, Scan, Stmt, ValueId};
+use super::data::{Call, Leaf, Program, Scan, Stmt, ValueId};
 use crate::index::Var;
 
 impl fmt::Display for Program {
@@ -46,6 +46,15 @@ impl Program {
                     writeln!(f, "{:indent$}  {line}", "")?;
                 }
                 Ok(())
+            }
+            Stmt::Call(Call { function, sizes: _, axes: _, when, takes, gives }) => {
+                let function = self.signature.functions.get(*function).map_or("", |f| f.name());
+                let (takes, gives) = (self.names(takes.clone()), self.names(gives.clone()));
+                write!(f, "{:indent$}call ({gives}) = {function}({takes})", "")?;
+                match when {
+                    Some(when) => writeln!(f, " where {} != 0", self.names([*when])),
+                    None => writeln!(f),
+                }
             }
             Stmt::Scan(Scan { index, steps, down, states, early, body }) => {
                 let sizes = &self.frame.sizes;

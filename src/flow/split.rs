@@ -84,6 +84,7 @@ fn block(
     for stmt in body {
         out.push(match stmt {
             Stmt::Leaf(leaf) => Stmt::Leaf(leaf.clone()),
+            Stmt::Call(call) => Stmt::Call(call.clone()),
             Stmt::Scan(scan) => {
                 let mut inside = loops.clone();
                 inside.push((scan.index, scan.steps.clone()));

@@ -50,6 +50,8 @@ impl List {
         for stmt in body {
             match stmt {
                 Stmt::Leaf(leaf) => self.leaf(leaf, loops)?,
+                // What code from outside costs is not known.
+                Stmt::Call(_) => {}
                 Stmt::Scan(Scan { index, steps, body, .. }) => {
                     loops.push((*index, steps.clone()));
                     self.block(body, loops)?;

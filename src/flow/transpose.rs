@@ -49,6 +49,7 @@ fn without(mut program: Program, gone: &[ParamId]) -> Result<Program> {
         match stmt {
             Stmt::Leaf(leaf) => leaf.program = leaf.program.clone().without(gone)?,
             Stmt::Scan(scan) => stack.extend(&mut scan.body),
+            Stmt::Call(_) => {}
         }
     }
     Ok(program)
@@ -107,6 +108,14 @@ impl Check<'_> {
                         }
                         self.values.insert(*x, of);
                     }
+                }
+                Stmt::Call(call) => {
+                    let constant = call.reads().all(|x| self.of(x) == Dependence::Constant);
+                    if !constant {
+                        self.culprit.get_or_insert_with(|| "it calls a function from outside".to_owned());
+                    }
+                    let of = if constant { Dependence::Constant } else { Dependence::Other };
+                    self.values.extend(call.gives.iter().map(|x| (*x, of)));
                 }
                 Stmt::Scan(scan) => self.scan(scan),
             }

@@ -5,15 +5,17 @@
 //!   body, its paths behind it. The scans of a loop index have one number of steps, and none is in another.
 //! - *Leaves*: the program of a leaf is well formed; its signature is the one of [`Program::leaf_signature`] but for types that are its own and sizes
 //!   that came later; its outputs are the values it gives.
+//! - *Calls*: of a function of tensors; what is taken and given is dense, of the axes that the function has behind those of the call.
 //! - *Early ends*: a loop that ends early goes up; where none is around its number of steps is a size that it alone finds out, which is known behind
 //!   it; the number of changes is a number that its body gives.
 //! - *Types*: the first state, those before and after a step and the last one have one type `T` and dense storage, the path has `[steps + 1] T`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::data::{Leaf, Loops, Output, Program, Scan, Stmt, ValueId};
+use super::data::{Call, Leaf, Loops, Output, Program, Scan, Stmt, ValueId};
 use crate::base::{Id, SizeId};
 use crate::index::{Affine, Size, Var};
+use crate::scalar::external::External;
 use crate::ty::{Storage, Type, Types};
 
 impl Program {
@@ -87,6 +89,7 @@ impl Check<'_> {
             match stmt {
                 Stmt::Leaf(leaf) => self.leaf(leaf, scope, loops),
                 Stmt::Scan(scan) => self.scan(scan, scope, loops),
+                Stmt::Call(call) => self.call(call, scope),
             }
         }
     }
@@ -137,6 +140,29 @@ impl Check<'_> {
             }
         }
         leaf.gives.iter().for_each(|x| self.give(*x, scope));
+    }
+
+    fn call(&mut self, call: &Call, scope: &mut BTreeSet<ValueId>) {
+        call.reads().for_each(|x| self.read(x, scope));
+        let function = self.program.signature.functions.get(call.function).and_then(|f| f.of_tensors());
+        let Some(external) = function.filter(|external| external.sizes.len() == call.sizes.len()) else {
+            return self.complain("a call of what is no function of tensors");
+        };
+        let expected = |dims: &[Size]| {
+            let own = External::with_sizes(dims, &call.sizes).ok()?;
+            Some(call.axes.iter().cloned().chain(own).collect::<Vec<_>>())
+        };
+        let found = |x: &ValueId| {
+            let value = self.program.values.get(*x).filter(|value| value.storage == Storage::Dense)?;
+            self.program.frame.types.real_dims(value.ty)
+        };
+        let takes = external.params.iter().map(|(_, dims)| expected(dims)).eq(call.takes.iter().map(found));
+        let gives = external.results.iter().map(|dims| expected(dims)).eq(call.gives.iter().map(found));
+        let when = call.when.as_ref().is_none_or(|x| found(x).as_ref() == Some(&call.axes));
+        if !takes || !gives || !when {
+            self.complain("a call takes or gives other tensors than its function");
+        }
+        call.gives.iter().for_each(|x| self.give(*x, scope));
     }
 
     fn scan(&mut self, scan: &Scan, scope: &mut BTreeSet<ValueId>, loops: &mut Loops) {

@@ -253,6 +253,10 @@ impl<'a, T: Numeric> Elaborate<'a, T> {
                 let args = args.iter().map(|a| of(done, *a)).collect::<Result<Vec<_>>>()?;
                 self.b.prim(Prim::Scalar(*function), &args)?
             }
+            term::Term::Call { .. } => {
+                let feature = "a function of tensors from outside in the lambda calculus".to_owned();
+                return Err(Error::Limitation { feature, span: None });
+            }
             term::Term::Pair(a, b) => self.b.pair(of(done, *a)?, of(done, *b)?)?,
             term::Term::Fst(a) | term::Term::Snd(a) => {
                 if let ty::Type::Tensor(..) = self.source.types.get(self.source.ty(*a)) {

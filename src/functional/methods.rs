@@ -463,7 +463,7 @@ impl Adjoint {
     pub fn run<T: Numeric>(&self, at: &Environment<T>) -> Result<TensorOutcome<T>> {
         match self.derived.function.flow() {
             Some(flow) => self.evaluate(flow, at),
-            None => self.evaluate(self.derived.function.tensor_ssa(), at),
+            None => self.evaluate(self.derived.function.meant(), at),
         }
     }
 

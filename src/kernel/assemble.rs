@@ -145,6 +145,19 @@ impl Assembly {
         assembly.bind_found(inputs, constants, (engine, limit), assembly.find(inputs)?, BTreeMap::new())
     }
 
+    /// The same on the patterns of another assembly of the same results, which have no entry that these have not.
+    pub(crate) fn bind_on_patterns_of(
+        &self,
+        other: &Assembly,
+        inputs: &Inputs,
+        constants: &[&str],
+        within: (Engine, u64),
+    ) -> Result<Kernel> {
+        let found = other.for_inputs(inputs)?.as_ref().unwrap_or(other).find(inputs)?;
+        let own = self.for_inputs(inputs)?;
+        own.as_ref().unwrap_or(self).bind_found(inputs, constants, within, found, BTreeMap::new())
+    }
+
     /// Finds out the patterns for the sizes and relations of inputs.
     pub(super) fn find(&self, inputs: &Inputs) -> Result<Found> {
         let bindings = bind(&self.structure.signature, inputs)?;

@@ -1,6 +1,6 @@
 //! Calls: what they take and give, how it is checked, and which engine runs.
 //!
-//! All ways to call a kernel end in [`Kernel::run`], which compares number, length and precision of all slices with what was bound; native
+//! All ways to call a kernel end in [`Kernel::run_as_meant`], and so in [`Kernel::run`], which compares number, length and precision of all slices with what was bound; native
 //! code relies on that.
 
 use std::sync::Arc;
@@ -48,7 +48,7 @@ impl Kernel {
             Passed::Any(inputs) => self.call_given(inputs, outputs),
             Passed::Double(inputs) => {
                 let mut scratch = self.scratch()?;
-                let result = self.run(Given::Double(inputs), outputs, &mut scratch.machine);
+                let result = self.run_as_meant(Given::Double(inputs), outputs, &mut scratch.machine);
                 self.give_back(scratch);
                 result.map(|()| Copied::default())
             }
@@ -61,7 +61,7 @@ impl Kernel {
         }
         let mut scratch = self.scratch()?;
         let Scratch { machine, copies } = &mut scratch;
-        let result = copies.with(inputs, |slices| self.run(Given::Mixed(slices), outputs, machine));
+        let result = copies.with(inputs, |slices| self.run_as_meant(Given::Mixed(slices), outputs, machine));
         self.give_back(scratch);
         result
     }
@@ -139,9 +139,9 @@ impl Kernel {
         self.check(&inputs, &outputs)?;
         match (self.native.get(), &self.threads) {
             (Some(native), Some(threads)) => {
-                threads.run(|| self.run_native(native, &inputs, &mut outputs, machine));
+                threads.run(|| self.run_native(native, &inputs, &mut outputs, machine))?;
             }
-            (Some(native), None) => self.run_native(native, &inputs, &mut outputs, machine),
+            (Some(native), None) => self.run_native(native, &inputs, &mut outputs, machine)?,
             (None, _) => self.interpret(inputs, &mut outputs, machine)?,
         }
         for (steps, most) in &self.limits {
@@ -182,7 +182,13 @@ impl Kernel {
         Ok(())
     }
 
-    fn run_native(&self, native: &Native, inputs: &Given<'_, '_>, outputs: &mut Wanted<'_, '_>, machine: &mut Machine) {
+    fn run_native(
+        &self,
+        native: &Native,
+        inputs: &Given<'_, '_>,
+        outputs: &mut Wanted<'_, '_>,
+        machine: &mut Machine,
+    ) -> Result<()> {
         let Machine { workspaces, pointers, .. } = machine;
         let mut session = pointers.session(&self.arrays, self.locations.len());
         let mut workspaces = workspaces.iter_mut();
@@ -205,7 +211,7 @@ impl Kernel {
                 buffers.for_each(|other| session.lend_again(first, other));
             }
         });
-        session.run(native, self.native.sizes(), &self.program.signature.functions, self.native.steps());
+        session.run(native, self.native.sizes(), &self.program.signature.functions, self.native.steps())
     }
 
     fn interpret(&self, inputs: Given<'_, '_>, outputs: &mut Wanted<'_, '_>, machine: &mut Machine) -> Result<()> {

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::layout::{Shape, fold, offset, offset_in};
-use crate::base::{Id, IndexId};
+use crate::base::{FunctionId, Id, IndexId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, View};
 use crate::loops::{
-    Bound, BufferId, Cond, Domain, Nest, Program, Real, RealId, Search, Segment, Stmt, outer_extrema, outer_sums,
+    self,     Bound, BufferId, Cond, Domain, Nest, Program, Real, RealId, Search, Segment, Stmt, outer_extrema, outer_sums,
 };
 use crate::scalar::Function;
 use crate::tensor::Bindings;
@@ -99,7 +99,24 @@ pub(super) enum Op {
     Length { index: usize, buffer: BufferId, at: Form, most: Form },
     End { a: usize, start: usize },
     Fill { buffer: BufferId },
+    Call(Box<External>),
     Tuple { number: usize, at: Form },
+}
+
+/// A call of a function from outside.
+#[derive(Clone, Debug)]
+pub(super) struct External {
+    pub function: FunctionId,
+    pub takes: Vec<Run>,
+    pub gives: Vec<Run>,
+}
+
+/// Numbers of a buffer, one after the other.
+#[derive(Clone, Debug)]
+pub(super) struct Run {
+    pub buffer: BufferId,
+    pub at: Form,
+    pub shape: Vec<usize>,
 }
 
 /// The code of a nest.
@@ -235,6 +252,17 @@ impl Compiler<'_> {
         })
     }
 
+    fn runs(&mut self, runs: &[loops::Run]) -> Result<Vec<Run>> {
+        let mut found = Vec::with_capacity(runs.len());
+        for loops::Run { place, shape } in runs {
+            let at = offset(place, self.shapes, self.bindings)?;
+            let at = self.form_of(at);
+            let shape = shape.iter().map(|n| self.bindings.length(n)).collect::<Result<_>>()?;
+            found.push(Run { buffer: place.buffer, at, shape });
+        }
+        Ok(found)
+    }
+
     fn body(&mut self, body: &[Stmt]) -> Result<()> {
         body.iter().try_for_each(|stmt| self.stmt(stmt))
     }
@@ -345,6 +373,10 @@ impl Compiler<'_> {
                 let start = self.around.last().copied();
                 let start = start.ok_or_else(|| Error::bug("bind", "an end of no loop"))?;
                 self.code.ops.push(Op::End { a: r.index(), start });
+            }
+            Stmt::Call { function, takes, gives } => {
+                let (takes, gives) = (self.runs(takes)?, self.runs(gives)?);
+                self.code.ops.push(Op::Call(Box::new(External { function: *function, takes, gives })));
             }
             Stmt::Fill(buffer) => self.code.ops.push(Op::Fill { buffer: *buffer }),
             Stmt::Tuple(number, at) => {

@@ -4,7 +4,7 @@
 //! number for each lane, the others are read as one number. Every load and store is checked, so a fault of the compiler is an error and
 //! nothing worse.
 
-use super::code::{Code, FloorDiv, Form, Op, Partial, Test, Values};
+use super::code::{Code, External, FloorDiv, Form, Op, Partial, Test, Values};
 use super::held::Numbers;
 use super::registers::Registers;
 use super::slices::{Given, Wanted};
@@ -13,6 +13,7 @@ use crate::codegen::in_lanes;
 use crate::error::{Error, Result};
 use crate::index::View;
 use crate::loops::{BufferId, Program};
+use crate::scalar::external::Argument;
 use crate::scalar::{self, Function, Primitive, UserFunction};
 use crate::tensor::{MAX_ELEMENTS, Slice, SliceMut};
 
@@ -94,6 +95,14 @@ impl Memory<'_, '_, '_> {
             None => Ok((0, 0)),
         }
     }
+}
+
+/// The places of a tensor that begins at a place.
+fn places(from: i64, shape: &[usize]) -> Result<std::ops::Range<usize>> {
+    let len = shape.iter().try_fold(1usize, |len, n| len.checked_mul(*n));
+    let from = usize::try_from(from).ok();
+    let end = from.zip(len).and_then(|(from, len)| Some(from..from.checked_add(len)?));
+    end.ok_or_else(|| outside("a tensor"))
 }
 
 #[cold]
@@ -371,6 +380,7 @@ impl Run<'_, '_, '_, '_> {
                 }
             }
             Op::Fill { buffer } => self.memory.write(*buffer)?.clear(),
+            Op::Call(call) => self.call(call)?,
             Op::Tuple { number, at } => {
                 let place = self.uniform(at);
                 self.memory.list(*number, place)?;
@@ -385,6 +395,35 @@ impl Run<'_, '_, '_, '_> {
             | Op::Find { .. }
             | Op::Extremum { .. }
             | Op::NextExtremum { .. } => {}
+        }
+        Ok(())
+    }
+
+    /// Calls a function from outside, on copies of what it is given.
+    #[cold]
+    fn call(&mut self, call: &External) -> Result<()> {
+        let function = self.memory.functions.get(call.function).and_then(|f| Some((f.name(), f.of_tensors()?)));
+        let (name, external) = function.ok_or_else(|| outside("a function"))?;
+        let mut given = Vec::with_capacity(call.takes.len());
+        for run in &call.takes {
+            let from = self.memory.read(run.buffer)?;
+            let places = places(self.uniform(&run.at), &run.shape)?;
+            let numbers = places.map(|place| from.get(place)).collect::<Option<Vec<f64>>>();
+            given.push(numbers.ok_or_else(|| outside("a tensor"))?);
+        }
+        let mut filled = Vec::with_capacity(call.gives.len());
+        for run in &call.gives {
+            filled.push(vec![0.0; places(self.uniform(&run.at), &run.shape)?.len()]);
+        }
+        let args = given.iter().zip(&call.takes).map(|(numbers, run)| Argument::new(numbers, &run.shape));
+        let mut results: Vec<&mut [f64]> = filled.iter_mut().map(Vec::as_mut_slice).collect();
+        external.call(name, &args.collect::<Vec<_>>(), &mut results)?;
+        for (run, numbers) in call.gives.iter().zip(&filled) {
+            let places = places(self.uniform(&run.at), &run.shape)?;
+            let mut to = self.memory.write(run.buffer)?;
+            for (place, x) in places.zip(numbers) {
+                to.set(place, *x).ok_or_else(|| outside("a tensor"))?;
+            }
         }
         Ok(())
     }

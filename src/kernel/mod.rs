@@ -40,6 +40,7 @@ mod matrix;
 mod native;
 mod registers;
 mod slices;
+mod stand_in;
 mod structure;
 #[cfg(test)]
 mod tests;
@@ -66,6 +67,7 @@ use interpret::Location;
 use leaf::{in_bound_precision, input_leaves, output_leaves};
 use native::Swap;
 use registers::Registers;
+use stand_in::StandIn;
 
 pub use arguments::{Arguments, Destinations};
 pub use assemble::Assembly;
@@ -102,6 +104,8 @@ pub struct Kernel {
     assembled: Found,
     /// Threads of its own for native code.
     threads: Option<Threads>,
+    /// What runs where a result has a NaN.
+    stand_in: Option<StandIn>,
     /// What calls that ended left for those to come.
     idle: Mutex<Vec<Scratch>>,
 }
@@ -268,6 +272,7 @@ impl Kernel {
             limits,
             assembled,
             threads: None,
+            stand_in: None,
             idle,
         };
         // The first call finds its memory here, and a program that is too large is refused now.

@@ -35,10 +35,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Arena, Id, IndexId, Interner, ParamId, SizeId};
 use crate::error::{Error, Result};
-use crate::flow::{self, Early, Leaf, Scan, State, ValueId};
+use crate::flow::{self, Call, Early, Leaf, Scan, State, ValueId};
 use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::loops::{
-    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId,
+    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Run,
     StepLimit, Stmt, loads, stores,
 };
 use crate::schedule::Within;
@@ -75,6 +75,11 @@ pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program, Within) 
     for stmt in &flow.body {
         match stmt {
             flow::Stmt::Leaf(leaf) => linker.leaf(leaf)?,
+            flow::Stmt::Call(call) => {
+                let mut open = Open::default();
+                let body = linker.call(call, &mut open)?;
+                linker.nests.push(Nest { buffers: open.buffers, decisions: Vec::new(), body });
+            }
             flow::Stmt::Scan(scan) => {
                 let mut open = Open::default();
                 let mut body = linker.scan(scan, &mut open)?;
@@ -152,6 +157,9 @@ impl Linker<'_> {
         while let Some(stmt) = stack.pop() {
             if let flow::Stmt::Leaf(leaf) = stmt {
                 self.read.extend(&leaf.takes);
+            }
+            if let flow::Stmt::Call(call) = stmt {
+                self.read.extend(call.reads());
             }
             if let flow::Stmt::Scan(scan) = stmt {
                 stack.extend(&scan.body);
@@ -325,6 +333,49 @@ impl Linker<'_> {
         Ok(out)
     }
 
+    /// A call of a function from outside, for each point of its axes. What it gives has a workspace.
+    fn call(&mut self, call: &Call, open: &mut Open) -> Result<Vec<Stmt>> {
+        let found = |v: &Var| matches!(v, Var::Size(n) if self.flow.signature.sizes.get(*n).is_none());
+        if call.sizes.iter().chain(&call.axes).any(|n| n.terms().iter().any(|(v, _)| found(v))) {
+            let name = self.flow.signature.functions.get(call.function).map_or("", |f| f.name());
+            return limitation(format!("a call of `{name}`, a function from outside, of tensors of as many steps as a loop has made"));
+        }
+        let (mut loops, mut at) = (Vec::new(), Vec::new());
+        for n in &call.axes {
+            let index = open.names.fresh_index();
+            loops.push((index, Domain::whole(n)?));
+            at.push(Affine::index(index));
+        }
+        for x in &call.gives {
+            let Shape { entries, dims } = self.shape(*x)?;
+            let buffer = Buffer::workspace(self.flow.values[*x].name.clone(), entries, dims);
+            let home = Home { buffer: self.buffers.push(buffer), row: None };
+            open.writes(home.buffer);
+            self.homes.insert(*x, home);
+        }
+        let runs = |of: &[ValueId]| {
+            let run = |x: &ValueId| {
+                let shape = self.shape(*x)?.dims.split_off(call.axes.len());
+                Ok(Run { place: self.home(*x)?.place(&at), shape })
+            };
+            of.iter().map(run).collect::<Result<Vec<_>>>()
+        };
+        let mut body = vec![Stmt::Call { function: call.function, takes: runs(&call.takes)?, gives: runs(&call.gives)? }];
+        let mut out = Vec::new();
+        if let Some(when) = &call.when {
+            for x in &call.gives {
+                let (shape, home) = (self.shape(*x)?, self.home(*x)?.clone());
+                out.extend(places::zeros(&self.flow.frame, &shape, &home, &mut open.names, &mut self.arrays)?);
+            }
+            let asked = open.names.fresh_real();
+            let load = Stmt::Define(asked, Real::Load(self.home(*when)?.place(&at)));
+            body = vec![load, Stmt::If { cond: Cond::Support(asked), body }];
+        }
+        let wrap = |body, (index, domain)| vec![Stmt::one_by_one(index, domain, body)];
+        out.extend(loops.into_iter().rev().fold(body, wrap));
+        Ok(out)
+    }
+
     /// The first states of a scan and the loop over its steps.
     fn scan(&mut self, scan: &Scan, open: &mut Open) -> Result<Vec<Stmt>> {
         let Scan { index, steps, down, states, early: _, body } = scan;
@@ -385,6 +436,7 @@ impl Linker<'_> {
             inner.extend(match stmt {
                 flow::Stmt::Leaf(leaf) => self.leaf_inside(leaf, open)?,
                 flow::Stmt::Scan(scan) => self.scan(scan, open)?,
+                flow::Stmt::Call(call) => self.call(call, open)?,
             });
         }
         copies = self.in_place(copies, body, &mut inner, open)?;

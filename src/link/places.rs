@@ -90,6 +90,7 @@ impl Placing {
                 | Stmt::Accumulate(..)
                 | Stmt::MulAdd(..)
                 | Stmt::Extend(..) => {}
+                Stmt::Call { .. } => return Err(Error::bug(PASS, "a leaf that calls a function from outside")),
                 Stmt::Tuple(..) => return Err(Error::bug(PASS, "a leaf that finds out a pattern")),
             }
         }
@@ -150,6 +151,21 @@ pub(super) fn copy(
     let mut store = |at: &[Affine], names: &mut Fresh| {
         let number: RealId = names.fresh_real();
         vec![Stmt::Define(number, Real::Load(from.place(at))), Stmt::Store(to.place(at), number)]
+    };
+    Ok(each(signature, shape, names, &mut |array| arrays.intern(array), &mut store)?)
+}
+
+/// Makes a value zero, by loops.
+pub(super) fn zeros(
+    signature: &Signature,
+    shape: &Shape,
+    to: &Home,
+    names: &mut Fresh,
+    arrays: &mut Interner<ArrayId, Array>,
+) -> Result<Vec<Stmt>> {
+    let mut store = |at: &[Affine], names: &mut Fresh| {
+        let zero = names.fresh_real();
+        vec![Stmt::Define(zero, Real::Literal(0.0)), Stmt::Store(to.place(at), zero)]
     };
     Ok(each(signature, shape, names, &mut |array| arrays.intern(array), &mut store)?)
 }

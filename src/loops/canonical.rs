@@ -112,6 +112,9 @@ fn of_stmt(stmt: &Stmt, found: &mut Vec<Mention>) {
             found.push(Mention::Buffer(place.buffer));
         }
         Stmt::Fill(buffer) => found.push(Mention::Buffer(*buffer)),
+        Stmt::Call { takes, gives, .. } => {
+            found.extend(takes.iter().chain(gives).map(|run| Mention::Buffer(run.place.buffer)));
+        }
         Stmt::Extremum { .. }
         | Stmt::If { .. }
         | Stmt::End(_)

@@ -77,9 +77,10 @@ impl<'a> Walk<'a> {
         if let Stmt::Fill(buffer) = stmt {
             self.filled.insert(*buffer);
         }
-        if let Some(place) = stmt.load().or_else(|| stmt.store()) {
+        let stores = stmt.stores().map(|place| (place, true));
+        for (place, stores) in stmt.loads().map(|place| (place, false)).chain(stores) {
             let (loops, tests) = (self.loops.clone(), self.tests.clone());
-            self.accesses.push(Access { place, stores: stmt.store().is_some(), loops, tests });
+            self.accesses.push(Access { place, stores, loops, tests });
         }
         let before = (self.loops.len(), self.tests.len());
         match stmt {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Decision;
-use crate::base::{Arena, IndexId, RelationId, define_id};
+use crate::base::{Arena, FunctionId, IndexId, RelationId, define_id};
 use crate::index::{Affine, Checked, Size, View};
 use crate::scalar::Function;
 use crate::ty::Precision;
@@ -215,6 +215,15 @@ pub struct Place {
     pub at: Vec<Affine>,
 }
 
+/// A tensor in a buffer: the numbers whose first indices are those of a place, one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// The first indices; none for all of the buffer.
+    pub place: Place,
+    /// The axes of the buffer behind them.
+    pub shape: Vec<Size>,
+}
+
 /// `floor(numerator / divisor)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
@@ -424,6 +433,15 @@ pub enum Stmt {
     End(RealId),
     /// Makes a buffer zero.
     Fill(BufferId),
+    /// Calls a function of tensors from outside.
+    Call {
+        /// The function.
+        function: FunctionId,
+        /// What it is given.
+        takes: Vec<Run>,
+        /// What it fills, which is zero before; nothing of it is given.
+        gives: Vec<Run>,
+    },
     /// Lists a place of a pattern, by the number of the pattern. Only in programs that find out patterns, which the interpreter runs.
     Tuple(usize, Vec<Affine>),
 }

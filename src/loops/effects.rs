@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Real, RealId, Stmt, changed};
+use super::{Program, Real, RealId, Stmt, changed};
 
 /// Whether a statement is a loop or has one inside.
 pub(crate) fn has_loop(stmt: &Stmt) -> bool {
@@ -14,6 +14,17 @@ pub(crate) fn size<'a>(body: impl IntoIterator<Item = &'a Stmt>) -> usize {
     let mut size = 0;
     body.into_iter().for_each(|stmt| stmt.visit(&mut |_| size += 1));
     size
+}
+
+impl Program {
+    /// Whether it calls functions of tensors from outside.
+    pub(crate) fn calls_outside(&self) -> bool {
+        let mut found = false;
+        for stmt in self.nests.iter().flat_map(|nest| &nest.body) {
+            stmt.visit(&mut |stmt| found |= matches!(stmt, Stmt::Call { .. }));
+        }
+        found
+    }
 }
 
 /// Whether statements have functions of more than a few instructions.

@@ -89,7 +89,7 @@ impl Program {
     fn reads(&self) -> BTreeSet<BufferId> {
         let mut reads = BTreeSet::new();
         for stmt in self.nests.iter().flat_map(|nest| &nest.body) {
-            stmt.visit(&mut |stmt| reads.extend(stmt.load().map(|place| place.buffer)));
+            stmt.visit(&mut |stmt| reads.extend(stmt.loads().map(|place| place.buffer)));
         }
         reads
     }

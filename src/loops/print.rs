@@ -23,7 +23,7 @@ use std::fmt::{self, Write};
 use super::Decision;
 use super::data::{
     Array, ArrayId, Binned, Bins, Bound, BufferId, BufferKind, Cond, Coordinate, Domain, Neighbours, Part, Place,
-    Program, Real, Search, Segment, Stmt,
+    Program, Real, Run, Search, Segment, Stmt,
 };
 use super::names::{self, Counts, Names};
 use crate::base::{Id, RelationId};
@@ -244,6 +244,14 @@ impl<'a> Printer<'a> {
             }
             Stmt::End(r) => writeln!(f, "end if {r} is 0"),
             Stmt::Fill(buffer) => writeln!(f, "{} = 0", self.buffer(*buffer)),
+            Stmt::Call { function, takes, gives } => {
+                let run = |run: &Run| {
+                    let shape: Vec<String> = run.shape.iter().map(|n| self.affine(n)).collect();
+                    format!("{} : [{}]", self.place(&run.place), shape.join(", "))
+                };
+                let runs = |runs: &[Run]| runs.iter().map(run).collect::<Vec<_>>().join(", ");
+                writeln!(f, "call ({}) = {function}({})", runs(gives), runs(takes))
+            }
             Stmt::Tuple(number, at) => {
                 let at: Vec<String> = at.iter().map(|a| self.affine(a)).collect();
                 writeln!(f, "pattern {number} has ({})", at.join(", "))

@@ -31,7 +31,7 @@ impl Program {
                 top.visit(&mut |stmt| match stmt {
                     Stmt::Fill(buffer) => drop(homes.insert(*buffer, None)),
                     stmt => {
-                        for place in stmt.load().into_iter().chain(stmt.store()) {
+                        for place in stmt.loads().chain(stmt.stores()) {
                             let here = index.and_then(|index| Home::of(place, index, (at, number)));
                             let known = homes.entry(place.buffer).or_insert_with(|| here.clone());
                             *known = known.take().zip(here).and_then(|(known, here)| known.and(&here));

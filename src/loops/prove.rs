@@ -224,6 +224,13 @@ impl<'a> Walk<'a, '_> {
             | Stmt::Extend(..)
             | Stmt::Fill(_)
             | Stmt::Tuple(..) => {}
+            // Both engines look at each call whether its places are in bounds.
+            Stmt::Call { .. } => {
+                let stores = stmt.stores().map(|place| (place, true));
+                for (place, stores) in stmt.loads().map(|place| (place, false)).chain(stores) {
+                    self.accesses.push(Access { place, stores, path: self.path.clone() });
+                }
+            }
         }
     }
 

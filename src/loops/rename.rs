@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    ArrayId, Bound, BufferId, Cond, Decision, Domain, Nest, Place, Program, Real, RealId, Rounded, Search, Segment,
+    ArrayId, Bound, BufferId, Cond, Decision, Domain, Nest, Place, Program, Real, RealId, Rounded, Run, Search, Segment,
     Stmt,
 };
 use crate::base::{Id, IndexId, SizeId};
@@ -72,6 +72,9 @@ fn visit_mentions_mut(body: &mut [Stmt], buffer: &mut dyn FnMut(&mut BufferId), 
                 buffer(&mut place.buffer);
             }
             Stmt::Fill(filled) => buffer(filled),
+            Stmt::Call { takes, gives, .. } => {
+                takes.iter_mut().chain(gives).for_each(|run| buffer(&mut run.place.buffer));
+            }
             Stmt::End(_)
             | Stmt::Define(..)
             | Stmt::Local(_)
@@ -119,6 +122,7 @@ impl Fresh {
                 | Stmt::Extend(..)
                 | Stmt::Store(..)
                 | Stmt::Fill(_)
+                | Stmt::Call { .. }
                 | Stmt::Tuple(..) => {}
             });
         }
@@ -323,6 +327,14 @@ impl Fresh {
             }
             Stmt::End(r) => Stmt::End(self.read(*r)),
             Stmt::Fill(buffer) => Stmt::Fill(*buffer),
+            Stmt::Call { function, takes, gives } => {
+                let mut run = |run: &Run| {
+                    let shape = run.shape.iter().map(|n| self.affine(n)).collect::<Checked<_>>()?;
+                    Ok(Run { place: self.place(&run.place)?, shape })
+                };
+                let takes = takes.iter().map(&mut run).collect::<Checked<_>>()?;
+                Stmt::Call { function: *function, takes, gives: gives.iter().map(run).collect::<Checked<_>>()? }
+            }
             Stmt::Tuple(number, at) => Stmt::Tuple(*number, at.iter().map(|a| self.affine(a)).collect::<Checked<_>>()?),
         })
     }

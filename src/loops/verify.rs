@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::carried;
 use super::data::{
-    ArrayId, Binned, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded,
+    ArrayId, Binned, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded, Run,
     Search, Segment, StepLimit, Stmt,
 };
 use super::onwards::searches_onwards;
@@ -225,6 +225,7 @@ impl Check<'_> {
                     | Stmt::Extend(..)
                     | Stmt::Store(..)
                     | Stmt::Fill(_)
+                    | Stmt::Call { .. }
                     | Stmt::Tuple(..) => {}
                 };
             });
@@ -361,8 +362,33 @@ impl Check<'_> {
                 self.writes(*buffer);
                 self.stored.insert(*buffer);
             }
+            Stmt::Call { .. } => self.call(stmt, scope),
             Stmt::Tuple(..) if scope.in_lanes => self.complain("a place is listed inside of lanes"),
             Stmt::Tuple(..) => {}
+        }
+    }
+
+    /// A call: what it is given has been written, and what it takes and gives are the numbers of all axes behind a place.
+    fn call(&mut self, stmt: &Stmt, scope: &Scope) {
+        let Stmt::Call { function, takes, gives } = stmt else { return };
+        let function = self.program.signature.functions.get(*function).and_then(|f| f.of_tensors());
+        let ranks = |runs: &[Run]| runs.iter().map(|run| run.shape.len()).collect::<Vec<_>>();
+        let fits = function.is_some_and(|f| {
+            f.params.iter().map(|(_, dims)| dims.len()).eq(ranks(takes))
+                && f.results.iter().map(Vec::len).eq(ranks(gives))
+        });
+        if !fits || scope.in_lanes {
+            self.complain("a call of a function of other tensors, or in lanes");
+        }
+        for (run, store) in takes.iter().map(|run| (run, false)).chain(gives.iter().map(|run| (run, true))) {
+            let Place { buffer, at } = &run.place;
+            let known = self.program.buffers.get(*buffer);
+            let known = known.filter(|b| b.entries.is_none() && b.precision.is_double());
+            if known.and_then(|b| b.dims.get(at.len()..)) != Some(run.shape.as_slice()) {
+                self.complain("a call takes or gives a part of a tensor");
+            }
+            let rest = run.shape.iter().map(|_| Affine::constant(0));
+            self.place(&Place { buffer: *buffer, at: at.iter().cloned().chain(rest).collect() }, store);
         }
     }
 

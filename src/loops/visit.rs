@@ -28,6 +28,7 @@ impl Stmt {
             | Stmt::Extend(..)
             | Stmt::Store(..)
             | Stmt::Fill(_)
+            | Stmt::Call { .. }
             | Stmt::Tuple(..) => &[],
         }
     }
@@ -72,6 +73,9 @@ impl Stmt {
             Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => place.at.iter().for_each(visit),
             Stmt::Tuple(_, at) => at.iter().for_each(visit),
             Stmt::Length { place, most, .. } => place.at.iter().chain([most]).for_each(visit),
+            Stmt::Call { takes, gives, function: _ } => {
+                takes.iter().chain(gives).flat_map(|run| run.place.at.iter().chain(&run.shape)).for_each(visit);
+            }
             Stmt::End(_)
             | Stmt::Define(..)
             | Stmt::Local(_)
@@ -113,8 +117,21 @@ impl Stmt {
             | Stmt::Length { .. }
             | Stmt::Local(_)
             | Stmt::Fill(_)
+            | Stmt::Call { .. }
             | Stmt::Tuple(..) => {}
         }
+    }
+
+    /// The places that this statement alone loads from, those of a call among them.
+    pub fn loads(&self) -> impl Iterator<Item = &Place> {
+        let called = if let Stmt::Call { takes, .. } = self { takes.as_slice() } else { &[] };
+        self.load().into_iter().chain(called.iter().map(|run| &run.place))
+    }
+
+    /// The places that this statement alone stores to, those of a call among them.
+    pub fn stores(&self) -> impl Iterator<Item = &Place> {
+        let called = if let Stmt::Call { gives, .. } = self { gives.as_slice() } else { &[] };
+        self.store().into_iter().chain(called.iter().map(|run| &run.place))
     }
 
     /// The place that this statement alone loads from.
@@ -145,14 +162,14 @@ impl Stmt {
 /// The places that statements load from, and those inside of them.
 pub(crate) fn loads<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> Vec<&'a Place> {
     let mut loads = Vec::new();
-    stmts.into_iter().for_each(|stmt| stmt.visit(&mut |stmt| loads.extend(stmt.load())));
+    stmts.into_iter().for_each(|stmt| stmt.visit(&mut |stmt| loads.extend(stmt.loads())));
     loads
 }
 
 /// The places that statements store to, and those inside of them.
 pub(crate) fn stores<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> Vec<&'a Place> {
     let mut stores = Vec::new();
-    stmts.into_iter().for_each(|stmt| stmt.visit(&mut |stmt| stores.extend(stmt.store())));
+    stmts.into_iter().for_each(|stmt| stmt.visit(&mut |stmt| stores.extend(stmt.stores())));
     stores
 }
 
@@ -325,7 +342,12 @@ impl Jam<'_> {
                 self.allowed &= !mentions;
                 cond.visit_reads(&mut |r| self.allowed &= !self.differs.contains(&r));
             }
-            Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) | Stmt::Length { .. } | Stmt::End(_) => {
+            Stmt::Extremum { .. }
+            | Stmt::Fill(_)
+            | Stmt::Tuple(..)
+            | Stmt::Length { .. }
+            | Stmt::Call { .. }
+            | Stmt::End(_) => {
                 self.allowed = false;
             }
             Stmt::Define(r, real) => {

@@ -201,7 +201,7 @@ impl Pushout<'_> {
                     tasks[first..].reverse();
                     return Ok(());
                 }
-                Term::Pair(..) | Term::Let { .. } | Term::Scan { .. } => {
+                Term::Pair(..) | Term::Let { .. } | Term::Scan { .. } | Term::Call { .. } => {
                     return Err(Error::bug(PASS, "a pair, a `let` or a `scan` below the top"));
                 }
             }

@@ -6,7 +6,7 @@
 //! | [`transposition`] | `<f x, dy>` with `<x, f' dy>`, for a program `f` that is linear | a few `f64::EPSILON` |
 //! | [`dual_numbers`] | `Df dx` with the primal over dual numbers | a few `f64::EPSILON`; exactly 0 over `Field` |
 //! | [`complex_step`] | `Df dx` with the primal at `x + i*h*dx` | 1e-13, for analytic programs |
-//! | [`finite_differences`] | `Df dx` with differences of the primal | 1e-9, away from kinks |
+//! | [`finite_differences`] | `Df dx` with differences of the primal | 1e-9; says where there is a kink |
 //! | [`values`] | the primal with the reference evaluator | a few `f64::EPSILON`; for kernels |
 //!
 //! A [`Judge`] says what evaluates the programs that are judged: the reference evaluator, or kernels, which then have to agree with what the
@@ -140,8 +140,8 @@ pub struct Report {
     pub dual_numbers: Figure,
     /// `Df` against the complex step; nothing where a function has no complex value.
     pub complex_step: Option<Figure>,
-    /// `Df` against finite differences.
-    pub finite_differences: Figure,
+    /// `Df` against finite differences; nothing where the program has a kink.
+    pub finite_differences: Option<Figure>,
 }
 
 /// Makes all checks along one direction `dx`, given for each active parameter, and for one seed `dy`, given for each output.
@@ -463,7 +463,14 @@ pub fn values<P: Subject>(
 /// against this scale that is 1e-7.
 const FINEST: f64 = 1e-6;
 
-/// `Df dx` against `(f(x - 2h dx) - 8 f(x - h dx) + 8 f(x + h dx) - f(x + 2h dx)) / 12h`.
+/// How many steps are tried, each an eighth of the one before.
+const STEPS: usize = 5;
+
+/// `Df dx` against `(f(x - 2h dx) - 8 f(x - h dx) + 8 f(x + h dx) - f(x + 2h dx)) / 12h`; nothing where the program has a kink here.
+///
+/// The step is the largest for which a step of an eighth gives the same, which does not ask what is judged: a program that branches has kinks nearby,
+/// and a step that reaches one says nothing. Where no step does, or the differences on both sides stay apart however short they are, there is a
+/// kink at the place itself.
 ///
 /// Where `Df dx` is small the four terms cancel and leave their rounding, so the scale is at least a millionth of the terms.
 ///
@@ -475,23 +482,65 @@ pub fn finite_differences<P: Subject>(
     at: &Environment<f64>,
     direction: &Assignment<f64>,
     judge: Judge<'_, P>,
-) -> Result<Figure> {
-    // The error of the formula is h^4, that of rounding epsilon / h.
-    let h = step(direction);
-    let (mut expected, mut terms): (Vec<f64>, f64) = (Vec::new(), 0.0);
-    for (step, weight) in [(-2.0, 1.0), (-1.0, -8.0), (1.0, 8.0), (2.0, -1.0)] {
-        let values = judge.run(primal, &along(at, direction, |x| x, |x, dx| x + step * h * dx)?, None)?;
-        let values = values.iter().flatten().flat_map(Leaf::values);
-        let values: Vec<f64> = values.map(|y| weight * y / (12.0 * h)).collect();
-        terms = values.iter().fold(terms, |m, y| f64::max(m, y.abs()));
-        if expected.is_empty() {
-            expected = values;
-        } else {
-            expected.iter_mut().zip(values).for_each(|(sum, y)| *sum += y);
+) -> Result<Option<Figure>> {
+    let along = |step: f64| -> Result<Vec<f64>> {
+        let values = judge.run(primal, &along(at, direction, |x| x, |x, dx| x + step * dx)?, None)?;
+        Ok(values.iter().flatten().flat_map(Leaf::values).copied().collect())
+    };
+    let tangents = judge.tangents(forward, at, direction)?;
+    let mut h = step(direction);
+    let mut found = Differences::of(&along, h)?;
+    for _ in 1..STEPS {
+        let finer = Differences::of(&along, h / 8.0)?;
+        if !found.agrees(&finer) {
+            (found, h) = (finer, h / 8.0);
+            continue;
         }
+        let figure = compare(&tangents, found.slopes.iter().copied());
+        let figure = Figure { scale: figure.scale.max(found.resolved), ..figure };
+        let is_kink = figure.ratio() > FINEST && is_kink(&along, h, figure.scale)?;
+        return Ok((!is_kink).then_some(figure));
     }
-    let figure = compare(&judge.tangents(forward, at, direction)?, expected.into_iter());
-    Ok(Figure { scale: figure.scale.max(FINEST * terms), ..figure })
+    Ok(None)
+}
+
+/// Slopes of all results, and the least one that the terms of which they are made resolve.
+struct Differences {
+    slopes: Vec<f64>,
+    resolved: f64,
+}
+
+impl Differences {
+    /// The error of the formula is h^4, that of rounding epsilon / h.
+    fn of(along: &dyn Fn(f64) -> Result<Vec<f64>>, h: f64) -> Result<Differences> {
+        let (mut slopes, mut terms): (Vec<f64>, f64) = (Vec::new(), 0.0);
+        for (step, weight) in [(-2.0, 1.0), (-1.0, -8.0), (1.0, 8.0), (2.0, -1.0)] {
+            let values: Vec<f64> = along(step * h)?.into_iter().map(|y| weight * y / (12.0 * h)).collect();
+            terms = values.iter().fold(terms, |m, y| f64::max(m, y.abs()));
+            slopes.resize(values.len(), 0.0);
+            slopes.iter_mut().zip(values).for_each(|(sum, y)| *sum += y);
+        }
+        Ok(Differences { slopes, resolved: FINEST * terms })
+    }
+
+    /// Whether those of a finer step are the same, as far as that resolves them.
+    fn agrees(&self, finer: &Differences) -> bool {
+        let scale = self.slopes.iter().fold(finer.resolved, |m, y| f64::max(m, y.abs()));
+        let same = |(a, b): (&f64, &f64)| f64::is_nan(*a) && f64::is_nan(*b) || a == b || (a - b).abs() <= FINEST * scale;
+        self.slopes.iter().zip(&finer.slopes).all(same)
+    }
+}
+
+/// Whether slopes on both sides are apart, and no less for a step of an eighth.
+fn is_kink(along: &dyn Fn(f64) -> Result<Vec<f64>>, h: f64, scale: f64) -> Result<bool> {
+    let here = along(0.0)?;
+    let apart = |h: f64| -> Result<f64> {
+        let (before, after) = (along(-h)?, along(h)?);
+        let sides = here.iter().zip(before.iter().zip(&after));
+        Ok(sides.fold(0.0, |m, (y, (a, b))| f64::max(m, ((a - y) + (b - y)).abs() / h)))
+    };
+    let (wide, near) = (apart(h)?, apart(h / 8.0)?);
+    Ok(near > FINEST * scale && near > wide / 2.0)
 }
 
 /// Numbers in `-1 .. 1` in the shape of the given leaves, the same for the same seed.
@@ -598,22 +647,35 @@ mod tests {
             assert!(report.adjoint_identity.ratio() <= 8.0 * f64::EPSILON, "{function:?} {report:?}");
             assert!(report.dual_numbers.ratio() <= 8.0 * f64::EPSILON, "{function:?} {report:?}");
             assert!(report.complex_step.is_some_and(|f| f.ratio() <= 1e-13), "{function:?} {report:?}");
-            assert!(report.finite_differences.ratio() <= 1e-9, "{function:?} {report:?}");
+            assert!(report.finite_differences.is_some_and(|f| f.ratio() <= 1e-9), "{function:?} {report:?}");
         }
     }
 
     /// Where the derivative is nearly 0, differences are made of rounding.
     #[test]
     fn right_derivatives_pass_at_stationary_points() {
-        let figure = report_at(Op::Sin, 1.0, |_| std::f64::consts::FRAC_PI_2).finite_differences;
+        let figure = report_at(Op::Sin, 1.0, |_| std::f64::consts::FRAC_PI_2).finite_differences.unwrap();
         assert!(figure.difference > 0.0 && figure.ratio() <= 1e-6, "{figure:?}");
+    }
+
+    /// A kink nearby is passed by, for a step that does not reach it; one at the place itself is told from a derivative that is wrong.
+    #[test]
+    fn kinks_are_kinks() {
+        for near in [1e-2, 1e-4, -1e-5] {
+            let right = report_at(Op::Abs, 1.0, |_| near).finite_differences.unwrap();
+            assert!(right.ratio() <= 1e-9, "{near}: {right:?}");
+            let wrong = report_at(Op::Abs, 1.000_1, |_| near).finite_differences.unwrap();
+            assert!(wrong.ratio() > 1e-5, "{near}: {wrong:?}");
+        }
+        // Nearer than any step.
+        assert_eq!(report_at(Op::Abs, 1.0, |_| 1e-9).finite_differences, None);
     }
 
     /// A tangent that is wrong by one part in a million fails every check.
     #[test]
     fn wrong_derivatives_fail() {
         let Report { adjoint_identity, dual_numbers, complex_step, finite_differences } = report(Op::Powi(3), 1.000001);
-        for figure in [Some(adjoint_identity), Some(dual_numbers), complex_step, Some(finite_differences)] {
+        for figure in [Some(adjoint_identity), Some(dual_numbers), complex_step, finite_differences] {
             assert!(figure.is_some_and(|f| f.ratio() > 1e-8), "{figure:?}");
         }
     }

@@ -11,7 +11,7 @@ use super::eval_tssa;
 use super::numeric::Numeric;
 use crate::base::Id;
 use crate::error::{Error, Result};
-use crate::flow::{self, Program, Scan, Stmt, ValueId};
+use crate::flow::{self, Call, Program, Scan, Stmt, ValueId};
 
 const PASS: &str = "evaluate";
 
@@ -27,7 +27,7 @@ pub fn evaluate<T: Numeric>(program: &Program, inputs: &Environment<T>, limits: 
 }
 
 fn run<'a, T: Numeric>(
-    program: &Program,
+    program: &'a Program,
     inputs: &Environment<T>,
     limits: Limits,
     observe: &'a mut Observer<'a, T>,
@@ -36,7 +36,7 @@ fn run<'a, T: Numeric>(
     let mut read = BTreeSet::new();
     program.body.iter().for_each(|stmt| stmt.visit_reads(&mut |x| read.extend([x])));
     read.extend(program.outputs.iter().flat_map(|output| &output.values));
-    let mut machine = Machine { observe, inputs, outer, limits, values: Values::new(), read, times: 1 };
+    let mut machine = Machine { program, observe, inputs, outer, limits, values: Values::new(), read, times: 1 };
     machine.inputs.sizes.resize(program.frame.sizes.len(), 0);
     machine.block(&program.body)?;
     let leaves = |output: &flow::Output| {
@@ -67,6 +67,7 @@ pub fn count(program: &Program, inputs: &Environment<f64>, limits: Limits) -> Re
 type Observer<'a, T> = dyn FnMut(&flow::Leaf, &Environment<T>, u128) + 'a;
 
 struct Machine<'a, T> {
+    program: &'a Program,
     observe: &'a mut Observer<'a, T>,
     /// What the flow takes from outside, with the values of loop indices.
     inputs: Environment<T>,
@@ -90,6 +91,7 @@ impl<T: Numeric> Machine<'_, T> {
             match stmt {
                 Stmt::Leaf(leaf) => self.leaf(leaf)?,
                 Stmt::Scan(scan) => self.scan(scan)?,
+                Stmt::Call(call) => self.call(call)?,
             }
         }
         Ok(())
@@ -105,6 +107,58 @@ impl<T: Numeric> Machine<'_, T> {
         let options = eval_tssa::Options { limits: self.limits, outputs: None, progress: None };
         let results = eval_tssa::evaluate(&leaf.program, &self.inputs, options)?;
         self.values.extend(leaf.gives.iter().copied().zip(results));
+        Ok(())
+    }
+
+    /// Once for each point of the axes, whose tensors lie one after the other.
+    fn call(&mut self, call: &Call) -> Result<()> {
+        let program = self.program;
+        let function = program.signature.functions.get(call.function);
+        let function = function.and_then(|f| Some((f.name(), f.of_tensors()?)));
+        let (name, external) = function.ok_or_else(|| Error::bug(PASS, "a call of no function of tensors"))?;
+        let axes = call.axes.len();
+        let shape = |x: ValueId| {
+            let dims = program.frame.types.real_dims(program.values[x].ty);
+            let dims = dims.ok_or_else(|| Error::bug(PASS, "a value that is no tensor of reals"))?;
+            dims.iter().map(|n| self.inputs.extent(n)).collect::<Result<Vec<u64>>>()
+        };
+        let len = |dims: &[u64]| dims.iter().product::<u64>() as usize;
+        let mut points = 1;
+        let mut args = Vec::with_capacity(call.takes.len());
+        for x in &call.takes {
+            let dims = shape(*x)?;
+            let [Leaf { elements: Elements::Dense(numbers), .. }] = self.value(*x)?.as_slice() else {
+                return Err(Error::bug(PASS, "an argument that is not dense"));
+            };
+            points = len(&dims[..axes]);
+            args.push((numbers.clone(), dims[axes..].to_vec()));
+        }
+        let asked = match call.when.map(|x| self.value(x)).transpose()?.map(Vec::as_slice) {
+            Some([Leaf { elements: Elements::Dense(numbers), .. }]) => Some(numbers.clone()),
+            _ => None,
+        };
+        let results = call.gives.iter().map(|x| shape(*x)).collect::<Result<Vec<_>>>()?;
+        let lens: Vec<usize> = results.iter().map(|dims| len(&dims[axes..])).collect();
+        let mut all: Vec<Vec<T>> = vec![Vec::new(); results.len()];
+        for point in 0..points {
+            if let Some(asked) = asked.as_ref().and_then(|asked| asked.get(point))
+                && asked.is_zero()?
+            {
+                all.iter_mut().zip(&lens).for_each(|(all, len)| all.resize(all.len() + len, T::zero()));
+                continue;
+            }
+            let mut own = Vec::with_capacity(args.len());
+            for (numbers, dims) in &args {
+                let n = len(dims);
+                let part = numbers.get(point * n..(point + 1) * n).unwrap_or_default().to_vec();
+                own.push((part, dims.iter().map(|n| *n as usize).collect()));
+            }
+            let found = T::call(name, external, &own, &lens)?;
+            all.iter_mut().zip(found).for_each(|(all, found)| all.extend(found));
+        }
+        for ((x, dims), numbers) in call.gives.iter().zip(results).zip(all) {
+            self.values.insert(*x, vec![Leaf::dense(dims, numbers)?]);
+        }
         Ok(())
     }
 

@@ -276,6 +276,10 @@ impl<'a, T: Numeric> Machine<'a, '_, T> {
                 self.todo.push(Step::Apply(e));
                 self.todo.extend(args.iter().rev().map(|a| Step::Eval(*a)));
             }
+            Term::Call { .. } => {
+                let feature = "a function of tensors from outside in the evaluation of terms".to_owned();
+                return Err(Error::Limitation { feature, span: None });
+            }
             Term::Fst(a) | Term::Snd(a) => self.todo.extend([Step::Project(e), Step::Eval(*a)]),
             Term::Access { array, .. } => self.todo.extend([Step::Access(e), Step::Eval(*array)]),
             Term::Gen { extent, body, .. } => {

@@ -21,6 +21,7 @@ use num_complex::Complex64;
 
 use crate::base::{Arena, FunctionId};
 use crate::error::{Error, Result};
+use crate::scalar::external::{Argument, External};
 use crate::scalar::{self, Comparison, Formula, Function, Op, Partial, Primitive, UserFunction, UserValue};
 
 /// The scalar functions registered by the user.
@@ -72,6 +73,19 @@ pub trait Numeric: Clone + fmt::Debug {
     /// [`Error::Limitation`] where another way to compute the number may give another answer.
     fn is_nan(&self) -> Result<bool>;
 
+    /// Calls a function of tensors from outside on tensors with their axes, and gives tensors of so many numbers.
+    ///
+    /// # Errors
+    /// [`Error::Limitation`] for numbers that such code does not take; [`Error::Request`] where it panics.
+    fn call(
+        name: &str,
+        _function: &External,
+        _args: &[(Vec<Self>, Vec<usize>)],
+        _results: &[usize],
+    ) -> Result<Vec<Vec<Self>>> {
+        unsupported(format_args!("the function `{name}` of tensors from outside"), "these numbers")
+    }
+
     /// Whether two numbers are one to the last bit, with all that belongs to them; false where that is not known.
     fn is_same(&self, _other: &Self) -> bool {
         false
@@ -90,7 +104,7 @@ pub(super) fn by_formula<T: Numeric>(function: Function, users: &Users, args: &[
         Function::Value(Primitive::Op(op)) => unsupported(op.name(), "these numbers"),
         Function::Value(Primitive::User(id)) => match users.get(id).map(UserFunction::value) {
             Some(UserValue::Formula(body)) => formula(body, args, None, users),
-            Some(UserValue::Native(_) | UserValue::Unregistered) | None => {
+            Some(UserValue::Native(_) | UserValue::External(_) | UserValue::Unregistered) | None => {
                 unsupported("a registered function without a formula", "these numbers")
             }
         },
@@ -124,6 +138,19 @@ fn formula<T: Numeric>(e: &Formula, args: &[T], result: Option<&T>, users: &User
 impl Numeric for f64 {
     fn is_same(&self, other: &Self) -> bool {
         self.to_bits() == other.to_bits()
+    }
+
+    fn call(
+        name: &str,
+        function: &External,
+        args: &[(Vec<Self>, Vec<usize>)],
+        results: &[usize],
+    ) -> Result<Vec<Vec<Self>>> {
+        let args: Vec<Argument<'_>> = args.iter().map(|(numbers, shape)| Argument::new(numbers, shape)).collect();
+        let mut filled: Vec<Vec<f64>> = results.iter().map(|len| vec![0.0; *len]).collect();
+        let mut slices: Vec<&mut [f64]> = filled.iter_mut().map(Vec::as_mut_slice).collect();
+        function.call(name, &args, &mut slices)?;
+        Ok(filled)
     }
 
     fn literal(x: f64) -> Result<Self> {

@@ -1,6 +1,6 @@
 //! Values of scalar functions and of their partial derivatives at numbers.
 
-use super::user::{MAX_CALLS, MAX_STEPS, unregistered, wrong_arity};
+use super::user::{MAX_CALLS, MAX_STEPS, of_tensors, unregistered, wrong_arity};
 use super::{Formula, Function, Primitive, UserFunction, UserValue, partial_formula};
 use crate::base::{Arena, FunctionId};
 use crate::error::{Error, Result};
@@ -59,6 +59,7 @@ impl<'a> Evaluator<'a> {
         match user.value() {
             UserValue::Native(f) => Ok(f(args)),
             UserValue::Unregistered => Err(unregistered(user.name())),
+            UserValue::External(_) => Err(of_tensors(user.name())),
             UserValue::Formula(body) => {
                 self.calls += 1;
                 if self.calls > MAX_CALLS {

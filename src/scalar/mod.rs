@@ -13,6 +13,7 @@
 
 mod complex;
 mod evaluate;
+pub mod external;
 mod formula;
 pub(crate) mod names;
 mod number;
@@ -121,6 +122,14 @@ impl Function {
         match self {
             Function::Value(Primitive::Op(op)) => op.totality(),
             Function::Value(Primitive::User(_)) | Function::Partial(..) => Totality::Partial,
+        }
+    }
+
+    /// Whether it is NaN wherever one of its arguments is; nothing is known of partial derivatives and registered functions.
+    pub fn keeps_nan(self) -> bool {
+        match self {
+            Function::Value(Primitive::Op(op)) => !op.facts().forgets_nan,
+            Function::Value(Primitive::User(_)) | Function::Partial(..) => false,
         }
     }
 

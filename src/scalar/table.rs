@@ -50,10 +50,12 @@ pub struct Facts {
     pub zero: bool,
     /// `f(a, b) = f(b, a)`, up to the sign of zero.
     pub commutative: bool,
+    /// There are arguments of which it is a number though one of them is NaN.
+    pub forgets_nan: bool,
 }
 
 impl Facts {
-    const NONE: Facts = Facts { parity: None, monotone: None, zero: false, commutative: false };
+    const NONE: Facts = Facts { parity: None, monotone: None, zero: false, commutative: false, forgets_nan: false };
 
     const fn even(self) -> Facts {
         Facts { parity: Some(Parity::Even), ..self }
@@ -75,19 +77,25 @@ impl Facts {
         Facts { commutative: true, ..self }
     }
 
+    const fn forgets_nan(self) -> Facts {
+        Facts { forgets_nan: true, ..self }
+    }
+
     const fn powi(k: i32) -> Facts {
         let facts = if k % 2 == 0 { Facts::NONE.even() } else { Facts::NONE.odd() };
         let facts = if k > 0 { facts.zero() } else { facts };
+        let facts = if k == 0 { facts.forgets_nan() } else { facts };
         if k == 0 || (k > 0 && k % 2 == 1) { facts.increasing() } else { facts }
     }
 
     const fn compare(comparison: Comparison) -> Facts {
-        match comparison {
+        let facts = match comparison {
             Comparison::Less => Facts::NONE.zero(),
             Comparison::NotEqual => Facts::NONE.zero().commutative(),
             Comparison::Equal => Facts::NONE.commutative(),
             Comparison::LessEqual => Facts::NONE,
-        }
+        };
+        facts.forgets_nan()
     }
 }
 
@@ -293,7 +301,7 @@ operators! {
             Op::Xlogy.of([y, a])
         ],
         domain: "a > 0; a = 0 and b >= 0; a < 0 and b an integer",
-        facts: Facts::NONE,
+        facts: Facts::NONE.forgets_nan(),
         work: CALL,
         totality: Totality::Partial,
         note: "as IEEE 754, so pow(a, 0) = pow(1, b) = 1 for all a and b; at (0, 0) the partial by a is 0, that by b is -inf, from the right; \
@@ -672,7 +680,7 @@ operators! {
         complex: Some(z::xlogy(a, b)),
         partials: |_| [Op::Ln.of([b]), a / b],
         domain: "b > 0; a = 0",
-        facts: Facts::NONE.zero(),
+        facts: Facts::NONE.zero().forgets_nan(),
         work: CALL,
         totality: Totality::Partial,
         note: "0 where a = 0, whatever b is",

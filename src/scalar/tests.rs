@@ -271,11 +271,13 @@ fn facts_hold_on_the_special_grid() {
     let mut sorted: Vec<f64> = SPECIAL.into_iter().chain(POINTS).filter(|x| !x.is_nan()).collect();
     sorted.sort_by(f64::total_cmp);
     for op in Op::all() {
-        let Facts { parity, monotone, zero, commutative } = op.facts();
+        let Facts { parity, monotone, zero, commutative, forgets_nan } = op.facts();
         let f = |args: &[f64]| op.value(args);
         let arity = op.arity();
         let zeros = vec![0.0; arity.into()];
         assert_eq!(zero, f(&zeros) == 0.0, "{op:?}: zero");
+        let forgets = |args: &Vec<f64>| args.iter().any(|x| x.is_nan()) && !f(args).is_nan();
+        assert_eq!(forgets_nan, tuples(&SPECIAL, arity).iter().any(forgets), "{op:?}: forgets NaN");
         for args in tuples(&sorted, arity) {
             let value = f(&args);
             let mirrored = f(&args.iter().map(|x| -x).collect::<Vec<_>>());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::external::{Argument, Derivative, External};
 use super::{Formula, Function, Op, Primitive};
 use crate::base::{Arena, FunctionId};
 use crate::error::{Error, Result};
@@ -19,6 +20,8 @@ pub enum UserValue {
     Formula(Formula),
     /// Rust code. In files only the name of the function remains.
     Native(Native),
+    /// No function of scalars, but one of tensors.
+    External(Arc<External>),
     /// What a native function is after it was read from a file, until [`register`] gives it its code back.
     Unregistered,
 }
@@ -34,6 +37,8 @@ pub struct UserFunction {
     arity: u8,
     value: UserValue,
     partials: Vec<Formula>,
+    /// Of a function of tensors, its derivatives that were given with it.
+    derivatives: Vec<UserFunction>,
 }
 
 /// The form in files.
@@ -54,7 +59,7 @@ impl UserFunction {
     /// [`Error::Request`] if the name is not an identifier or is a built-in function, if the number of partial derivatives is not the
     /// arity, if a formula mentions an argument that is not there, or if the value mentions itself.
     pub fn formula(name: impl Into<String>, arity: u8, value: Formula, partials: Vec<Formula>) -> Result<Self> {
-        UserFunction { name: name.into(), arity, value: UserValue::Formula(value), partials }.checked()
+        UserFunction::of(name.into(), arity, UserValue::Formula(value), partials).checked()
     }
 
     /// A function given by Rust code. It is called with `arity` arguments, and must give the same result for the same arguments.
@@ -67,7 +72,81 @@ impl UserFunction {
         value: impl Fn(&[f64]) -> f64 + Send + Sync + 'static,
         partials: Vec<Formula>,
     ) -> Result<Self> {
-        UserFunction { name: name.into(), arity, value: UserValue::Native(Arc::new(value)), partials }.checked()
+        UserFunction::of(name.into(), arity, UserValue::Native(Arc::new(value)), partials).checked()
+    }
+
+    fn of(name: String, arity: u8, value: UserValue, partials: Vec<Formula>) -> UserFunction {
+        UserFunction { name, arity, value, partials, derivatives: Vec::new() }
+    }
+
+    /// A function of tensors.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a name that no program can call, for more than 255 parameters, and for a size that no axis of a parameter is.
+    pub(crate) fn from_external(name: &str, external: External) -> Result<UserFunction> {
+        let wrong = |message: String| Error::Request(format!("the function `{name}` {message}"));
+        if let Some(size) = external.open_size() {
+            return Err(wrong(format!("has the size `{size}`, which is no axis of a parameter: no call says what it is")));
+        }
+        if external.results.is_empty() {
+            return Err(wrong("gives nothing".to_owned()));
+        }
+        let arity = u8::try_from(external.params.len()).map_err(|_| wrong("takes more than 255 tensors".to_owned()))?;
+        UserFunction::of(name.to_owned(), arity, UserValue::External(Arc::new(external)), Vec::new()).checked()
+    }
+
+    /// The function of tensors with its backpropagator: it is given what the function takes, what it gives, and what is owed to that, and fills in
+    /// what is owed to each parameter. Programs call it by the name of the function and `_adjoint`.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a function of scalars, which has partial derivatives, and for a function that has an adjoint.
+    pub fn with_adjoint(
+        self,
+        code: impl Fn(&[Argument<'_>], &mut [&mut [f64]]) + Send + Sync + 'static,
+    ) -> Result<UserFunction> {
+        self.with_derivative(Derivative::Adjoint, Arc::new(code))
+    }
+
+    /// The function of tensors with its forward derivative: it is given what the function takes, what it gives, and a tangent of each parameter, and
+    /// fills in the tangent of each result. Programs call it by the name of the function and `_forward`.
+    ///
+    /// # Errors
+    /// As [`UserFunction::with_adjoint`].
+    pub fn with_forward(
+        self,
+        code: impl Fn(&[Argument<'_>], &mut [&mut [f64]]) + Send + Sync + 'static,
+    ) -> Result<UserFunction> {
+        self.with_derivative(Derivative::Forward, Arc::new(code))
+    }
+
+    fn with_derivative(mut self, derivative: Derivative, code: super::external::Code) -> Result<UserFunction> {
+        let wrong = |what: &str| Error::Request(format!("the function `{}` {what}", self.name));
+        let UserValue::External(external) = &self.value else {
+            return Err(wrong("is one of scalars, whose derivatives are its partial derivatives"));
+        };
+        let name = derivative.name(&self.name);
+        if self.derivatives.iter().any(|other| other.name == name) {
+            return Err(wrong(&format!("has the derivative `{name}` already")));
+        }
+        self.derivatives.push(UserFunction::from_external(&name, external.derivative(derivative, code))?);
+        Ok(self)
+    }
+
+    /// The function of tensors that it is, unless it is one of scalars.
+    pub(crate) fn of_tensors(&self) -> Option<&Arc<External>> {
+        match &self.value {
+            UserValue::External(external) => Some(external),
+            UserValue::Formula(_) | UserValue::Native(_) | UserValue::Unregistered => None,
+        }
+    }
+
+    /// Functions, each followed by its derivatives that are functions of tensors and were given with it.
+    pub(crate) fn with_derivatives(functions: &[UserFunction]) -> Vec<UserFunction> {
+        let own = |f: &UserFunction| {
+            let alone = UserFunction { derivatives: Vec::new(), ..f.clone() };
+            std::iter::once(alone).chain(f.derivatives.iter().cloned()).collect::<Vec<_>>()
+        };
+        functions.iter().flat_map(own).collect()
     }
 
     /// Its name.
@@ -106,13 +185,13 @@ impl UserFunction {
         if self.arity == 0 {
             return wrong("has no arguments; write a number instead".into());
         }
-        if self.partials.len() != usize::from(self.arity) {
+        if self.partials.len() != usize::from(self.arity) && self.of_tensors().is_none() {
             let (n, k) = (self.arity, self.partials.len());
             return wrong(format!("needs one partial derivative for each of its {n} arguments and has {k}"));
         }
         let body = match &self.value {
             UserValue::Formula(e) => Some(e),
-            UserValue::Native(_) | UserValue::Unregistered => None,
+            UserValue::Native(_) | UserValue::External(_) | UserValue::Unregistered => None,
         };
         if body.is_some_and(Formula::mentions_result) {
             return wrong("mentions its own `result` in its value".into());
@@ -136,6 +215,7 @@ impl fmt::Debug for UserValue {
         match self {
             UserValue::Formula(e) => write!(f, "{e}"),
             UserValue::Native(_) => f.write_str("native"),
+            UserValue::External(external) => external.fmt(f),
             UserValue::Unregistered => f.write_str("unregistered"),
         }
     }
@@ -145,7 +225,10 @@ impl PartialEq for UserValue {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (UserValue::Formula(a), UserValue::Formula(b)) => a == b,
-            (UserValue::Formula(_), _) | (_, UserValue::Formula(_)) => false,
+            (UserValue::External(a), UserValue::External(b)) => a == b,
+            (UserValue::Formula(_) | UserValue::External(_), _) | (_, UserValue::Formula(_) | UserValue::External(_)) => {
+                false
+            }
             (UserValue::Native(_) | UserValue::Unregistered, UserValue::Native(_) | UserValue::Unregistered) => true,
         }
     }
@@ -155,15 +238,15 @@ impl TryFrom<Parts> for UserFunction {
     type Error = Error;
     fn try_from(Parts { name, arity, value, partials }: Parts) -> Result<Self> {
         let value = value.map_or(UserValue::Unregistered, UserValue::Formula);
-        UserFunction { name, arity, value, partials }.checked()
+        UserFunction::of(name, arity, value, partials).checked()
     }
 }
 
 impl From<UserFunction> for Parts {
-    fn from(UserFunction { name, arity, value, partials }: UserFunction) -> Parts {
+    fn from(UserFunction { name, arity, value, partials, derivatives: _ }: UserFunction) -> Parts {
         let value = match value {
             UserValue::Formula(e) => Some(e),
-            UserValue::Native(_) | UserValue::Unregistered => None,
+            UserValue::Native(_) | UserValue::External(_) | UserValue::Unregistered => None,
         };
         Parts { name, arity, value, partials }
     }
@@ -181,8 +264,12 @@ pub fn register(
     let Some(id) = users.ids().find(|id| users[*id].name == name) else {
         return Err(Error::Request(format!("the program has no function `{name}` to register")));
     };
-    if let UserValue::Formula(_) = users[id].value {
-        return Err(Error::Request(format!("the function `{name}` is given by a formula and needs no code")));
+    match users[id].value {
+        UserValue::Formula(_) => {
+            return Err(Error::Request(format!("the function `{name}` is given by a formula and needs no code")));
+        }
+        UserValue::External(_) => return Err(of_tensors(name)),
+        UserValue::Native(_) | UserValue::Unregistered => {}
     }
     users[id].value = UserValue::Native(Arc::new(value));
     Ok(())
@@ -224,7 +311,7 @@ pub fn check_functions(users: &Arena<FunctionId, UserFunction>) -> Result<()> {
                 cost = steps(body, &costs);
                 cost.0 += 1;
             }
-            UserValue::Native(_) => {}
+            UserValue::Native(_) | UserValue::External(_) => {}
             UserValue::Unregistered => return Err(unregistered(name)),
         }
         within_limits(cost)?;
@@ -245,6 +332,10 @@ pub(super) fn unregistered(name: &str) -> Error {
     Error::Request(format!(
         "the function `{name}` is written in Rust: its code must be registered before it can be used"
     ))
+}
+
+pub(super) fn of_tensors(name: &str) -> Error {
+    Error::Request(format!("the function `{name}` is one of tensors, and no function of numbers"))
 }
 
 fn within_limits((calls, steps): (usize, u64)) -> Result<()> {
@@ -300,8 +391,10 @@ pub fn check(function: Function, n_args: usize, users: &Arena<FunctionId, UserFu
             let Some(user) = users.get(id) else {
                 return Err(Error::Request(format!("there is no registered function {id}")));
             };
-            if let UserValue::Unregistered = user.value {
-                return Err(unregistered(&user.name));
+            match user.value {
+                UserValue::Unregistered => return Err(unregistered(&user.name)),
+                UserValue::External(_) => return Err(of_tensors(&user.name)),
+                UserValue::Formula(_) | UserValue::Native(_) => {}
             }
             (user.name.as_str().into(), user.arity)
         }

@@ -200,6 +200,7 @@ impl Pass {
             | Stmt::Let { .. }
             | Stmt::Find { .. }
             | Stmt::Length { .. }
+            | Stmt::Call { .. }
             | Stmt::Local(_)
             | Stmt::Tuple(..) => {}
         }

@@ -301,6 +301,7 @@ impl Row<'_> {
             Stmt::For { .. }
             | Stmt::Find { .. }
             | Stmt::Length { .. }
+            | Stmt::Call { .. }
             | Stmt::End(_)
             | Stmt::Extremum { .. }
             | Stmt::Extend(..)

@@ -667,7 +667,12 @@ impl Seen<'_> {
                 !varies && self.body(body)
             }
             Stmt::Find { .. } => !varies,
-            Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) | Stmt::Length { .. } | Stmt::End(_) => false,
+            Stmt::Extremum { .. }
+            | Stmt::Fill(_)
+            | Stmt::Tuple(..)
+            | Stmt::Length { .. }
+            | Stmt::Call { .. }
+            | Stmt::End(_) => false,
             Stmt::Let { index, step, .. } => {
                 if varies {
                     self.indices.insert(*index);

@@ -22,7 +22,7 @@ const MAX_NODES: usize = 400;
 /// [`Error::Request`] if it has more than some hundred nodes; [`Error::Overflow`] and [`Error::Bug`].
 pub fn to_dot(program: &Program, options: &Options) -> Result<String> {
     let model = Model::new(&program.signature, &options.hints);
-    let (program, _) = without_needless_guards(program.clone(), &model, options.tier, None)?;
+    let (program, _) = without_needless_guards(program.clone(), &model, options, None)?;
     let (Run { mut graph, encoded, table, selection, .. }, _) =
         run(&program, options, false, &rules_of(options.tier)?, Answers::default())?;
     let count = graph.egraph.total_number_of_nodes();

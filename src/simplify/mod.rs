@@ -137,6 +137,9 @@ pub struct Options {
     pub tier: Tier,
     /// Sizes, as multiples of one large number (1 where nothing is said), and tuples of relations for each unit of it.
     pub hints: BTreeMap<String, f64>,
+    /// Whether data, and products of them, may be taken to be finite where a guard keeps them out of a product of matrices. The result says whether
+    /// this was used: it is the program wherever its results are numbers, and they may be NaN where those of the program are not.
+    pub finite_data: bool,
     /// How many units of [`work`] all passes together may take; where nothing is said [as many as a pass may](work::budget).
     pub work: Option<u64>,
 }
@@ -150,7 +153,7 @@ impl Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { budget: Budget::default(), tier: Tier::Finite, hints: BTreeMap::new(), work: None }
+        Options { budget: Budget::default(), tier: Tier::Finite, hints: BTreeMap::new(), finite_data: true, work: None }
     }
 }
 
@@ -196,6 +199,8 @@ impl Report {
 pub struct Simplified {
     /// The program.
     pub program: Program,
+    /// The same without [data that are taken to be finite](Options::finite_data), where that is another program.
+    pub strict: Option<Program>,
     /// How it went.
     pub report: Report,
 }
@@ -226,11 +231,11 @@ pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
         applied: BTreeMap::new(),
     };
     let before = work::spent();
-    let mut is_first = true;
-    let (program, _) = search(program, options, false, &mut |event| {
+    let (mut is_first, mut trusts_data) = (true, false);
+    let (found, _) = search(program, options, false, &mut |event| {
         match event {
             Event::Climbs => is_first = true,
-            Event::Weakened(_) => {}
+            Event::Weakened(weakening) => trusts_data |= weakening.dropped.iter().any(|guard| guard.trusts_data),
             Event::Run { run, .. } => {
                 report.add(run, is_first);
                 is_first = false;
@@ -242,7 +247,11 @@ pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
     if report.work >= options.work_for(live) {
         report.stop = Stop::Work;
     }
-    Ok(Simplified { program, report })
+    let strict = match trusts_data {
+        true => Some(simplify(program, &Options { finite_data: false, ..options.clone() })?.program),
+        false => None,
+    };
+    Ok(Simplified { strict: strict.filter(|strict| *strict != found), program: found, report })
 }
 
 /// Whether a program costs no more than another one of the same signature, in the order in which results of [`simplify()`] are compared:
@@ -476,8 +485,7 @@ impl Way<'_, '_, '_> {
         show: &mut dyn FnMut(Event<'_, '_>) -> Result<usize>,
     ) -> Result<(Rc<Program>, usize)> {
         let model = cost::Model::new(&program.signature, &self.options.hints);
-        let without =
-            |counting| needless::without_needless_guards((*program).clone(), &model, self.options.tier, counting);
+        let without = |counting| needless::without_needless_guards((*program).clone(), &model, self.options, counting);
         let (after, dropped) = match self.drops {
             Drops::Estimated => without(None)?,
             Drops::Counted(pricing) => without(Some(pricing))?,

@@ -10,9 +10,11 @@
 //!
 //! *Finite* means whatever the data are: where a guard kept a NaN out, or something that overflows, it stays. There are two exceptions. Of what fails
 //! for some sizes alone nothing has to be finite: what is 0 at all its places then, for its ranges or for what its guards say of indices and sizes,
-//! is 0 in every [product](crate::tssa::vanishing). And data, and products of them, are taken to be finite in a product of matrices, whose factors
-//! have a summed index in common, where a guard says that some entry exists, since one of them has been multiplied by a sparse one: with a test inside, the product would
-//! take many times as long.
+//! is 0 in every [product](crate::tssa::vanishing). And data, and products of them, may be [taken to be finite](super::Options::finite_data) in a product
+//! of matrices, whose factors have a summed index in common, where a guard says that some entry exists, since one of them has been multiplied by a
+//! sparse one: with a test inside, the product would take many times as long. Where they are not, 0 becomes `0 * inf`, NaN; so this is done only where
+//! every NaN of the product is seen in a result, by sums, products and functions that [keep it](crate::scalar::Function::keeps_nan). Results without
+//! one are those of the guarded program, and whoever finds one runs that.
 //!
 //! What keeps a read of a sparse parameter inside of its pattern stays: such a read has no value elsewhere.
 //!
@@ -35,6 +37,7 @@ use crate::solver::Facts;
 use crate::tssa::print::rhs_text;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs, Stmt};
 
+use super::Options;
 use super::cost::Model;
 use super::encode::partial_sums;
 use super::expr::rename_pred;
@@ -95,6 +98,8 @@ pub(super) struct Dropped {
     /// The [`STEPS`] that were taken.
     pub(super) steps: BTreeSet<&'static str>,
     pub(super) obligations: Vec<Obligation>,
+    /// Whether data were taken to be finite for it.
+    pub(super) trusts_data: bool,
 }
 
 /// The program without guards that say nothing, and the statements that had some. Where points are counted, a guard goes only if it saves none in
@@ -102,7 +107,7 @@ pub(super) struct Dropped {
 pub(super) fn without_needless_guards(
     mut program: Program,
     model: &Model<'_>,
-    tier: Tier,
+    options: &Options,
     counting: Option<&RefCell<Pricing<'_, '_>>>,
 ) -> Result<(Program, Vec<Dropped>)> {
     let mut weakened = Vec::new();
@@ -112,7 +117,8 @@ pub(super) fn without_needless_guards(
             program: &program,
             model,
             counting,
-            tier,
+            options,
+            seen: seen_nans(&program),
             always: total(&program, false),
             of_data: total(&program, true),
             weaker,
@@ -122,6 +128,7 @@ pub(super) fn without_needless_guards(
             next: FIRST_FRESH,
             steps: BTreeSet::new(),
             obligations: Vec::new(),
+            trusts_data: false,
         };
         match pass.run(&mut weakened)? {
             Some(next) => program = next,
@@ -144,6 +151,8 @@ struct Reading {
     factors: Factors,
     /// How many of the ranges are axes of the reader, and not summed.
     rank: usize,
+    /// Whether a NaN of the reader is one of a result.
+    seen: bool,
 }
 
 /// The elements that make a product zero where they are, by what is trusted to be finite.
@@ -170,12 +179,12 @@ enum Trust {
 impl Trust {
     const ALL: [Trust; 3] = [Trust::Always, Trust::OfData, Trust::Sizes];
 
-    /// What may be trusted for a predicate to go, of a product over so many axes.
-    fn for_predicate(p: &Pred, rank: usize) -> Trust {
+    /// What may be trusted for a predicate to go, of a product over so many axes: one after the other, as far as need be.
+    fn for_predicate(p: &Pred, rank: usize) -> &'static [Trust] {
         match p {
-            p if is_about_sizes(p) => Trust::Sizes,
-            Pred::Exists { .. } if rank >= 2 => Trust::OfData,
-            _ => Trust::Always,
+            p if is_about_sizes(p) => &[Trust::Sizes],
+            Pred::Exists { .. } if rank >= 2 => &[Trust::Always, Trust::OfData],
+            _ => &[Trust::Always],
         }
     }
 
@@ -197,7 +206,9 @@ struct Pass<'a, 'm, 's> {
     program: &'a Program,
     model: &'a Model<'a>,
     counting: Option<&'a RefCell<Pricing<'m, 's>>>,
-    tier: Tier,
+    options: &'a Options,
+    /// Whether a NaN among the elements of a statement is one of a result, unless it does not matter.
+    seen: SideTable<VarId, bool>,
     /// Whether all elements of a statement are finite, whatever the data are.
     always: SideTable<VarId, bool>,
     /// Whether they are where the data are, but for what grows faster than they do.
@@ -214,6 +225,7 @@ struct Pass<'a, 'm, 's> {
     /// What was done to the statement that is looked at, and why it may be done.
     steps: BTreeSet<&'static str>,
     obligations: Vec<Obligation>,
+    trusts_data: bool,
 }
 
 impl Pass<'_, '_, '_> {
@@ -226,7 +238,8 @@ impl Pass<'_, '_, '_> {
             let ranges = slots(&program.stmts[*x].dims);
             let at = Affine::indices(&ranges);
             let rank = ranges.len();
-            readings[*x].push(Reading { at, ranges, holds: Vec::new(), factors: Factors::default(), rank });
+            let (holds, factors) = (Vec::new(), Factors::default());
+            readings[*x].push(Reading { at, ranges, holds, factors, rank, seen: true });
         }
         let mut changed = false;
         let names = LazyCell::new(|| program.stmt_names());
@@ -235,7 +248,7 @@ impl Pass<'_, '_, '_> {
         let partial = partial_sums(program, &live);
         for x in program.stmts.ids().rev().filter(|x| live[*x]) {
             self.current = Some(x);
-            (self.steps, self.obligations) = (BTreeSet::new(), Vec::new());
+            (self.steps, self.obligations, self.trusts_data) = (BTreeSet::new(), Vec::new(), false);
             let mut known = common_sizes(&readings[x]);
             let mut rhs = match partial[x] {
                 // The guards of a partial sum say to which part of the whole its terms belong.
@@ -254,10 +267,12 @@ impl Pass<'_, '_, '_> {
                     sides: [text(&program.stmts[x]), text(&stmt)],
                     steps: std::mem::take(&mut self.steps),
                     obligations: std::mem::take(&mut self.obligations),
+                    trusts_data: self.trusts_data,
                 });
             }
             for (operand, mut reading) in self.reads(&stmt) {
                 reading.holds.extend(known.iter().cloned());
+                reading.seen = self.seen[x];
                 readings[operand].push(reading);
             }
             self.weaker.set(x, Some(stmt));
@@ -404,19 +419,37 @@ impl Pass<'_, '_, '_> {
     /// Whether a predicate over the indices of a statement holds wherever the statement is read, for all values of its `sum` indices.
     fn holds_for_readers(&mut self, p: &Pred, own: &[(IndexId, Size)], readings: &[Reading]) -> Result<bool> {
         let proved = self.obligations.len();
-        for Reading { at, ranges, holds, factors, rank } in readings {
+        let mut trusts_data = false;
+        for Reading { at, ranges, holds, factors, rank, seen } in readings {
             let summed: Vec<(IndexId, Size)> =
                 own.iter().skip(at.len()).map(|(_, n)| (self.fresh_index(), n.clone())).collect();
             let places: Vec<Affine> = at.iter().cloned().chain(summed.iter().map(|(i, _)| Affine::index(*i))).collect();
             let goal = self.fresh(p)?.substitute(&|i| places.get(i.index()).cloned())?;
-            let trust = Trust::for_predicate(&goal, *rank);
             let ranges: Vec<(IndexId, Size)> = ranges.iter().cloned().chain(summed).collect();
-            if !self.proves(goal, trust, &ranges, holds, factors.by(trust))? {
+            let mut holds_for_it = false;
+            for trust in self.allowed(&goal, *rank, *seen) {
+                holds_for_it = self.proves(goal.clone(), *trust, &ranges, holds, factors.by(*trust))?;
+                if holds_for_it {
+                    trusts_data |= *trust == Trust::OfData;
+                    break;
+                }
+            }
+            if !holds_for_it {
                 self.obligations.truncate(proved);
                 return Ok(false);
             }
         }
+        self.trusts_data |= trusts_data;
         Ok(true)
+    }
+
+    /// What may be trusted for a predicate to go where a product over so many axes is zero, whose NaN are seen or not.
+    fn allowed(&self, p: &Pred, rank: usize, seen: bool) -> &'static [Trust] {
+        let all = Trust::for_predicate(p, rank);
+        match all {
+            [first @ .., Trust::OfData] if !(seen && self.options.finite_data) => first,
+            all => all,
+        }
     }
 
     /// Whether the product of the operands is zero wherever a predicate fails and others hold: those that are not finite are zero each for
@@ -428,11 +461,29 @@ impl Pass<'_, '_, '_> {
         (ranges, rank): (&[(IndexId, Size)], usize),
         operands: &[Element],
     ) -> Result<bool> {
-        if operands.is_empty() || self.tier < Tier::Finite {
+        if operands.is_empty() || self.options.tier < Tier::Finite {
             return Ok(false);
         }
+        let seen = self.current.is_some_and(|x| self.seen[x]);
+        for trust in self.allowed(p, rank, seen) {
+            if self.holds_for_operands_by(p, trust.in_product(operands, rank), others, ranges, operands)? {
+                self.trusts_data |= *trust == Trust::OfData;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The same by what is trusted.
+    fn holds_for_operands_by(
+        &mut self,
+        p: &Pred,
+        trust: Trust,
+        others: &[Pred],
+        ranges: &[(IndexId, Size)],
+        operands: &[Element],
+    ) -> Result<bool> {
         let goal = self.fresh(p)?;
-        let trust = Trust::for_predicate(p, rank).in_product(operands, rank);
         let partial: Vec<&Element> = operands.iter().filter(|(x, _)| !self.is_finite(*x, trust)).collect();
         if partial.is_empty() {
             return self.proves(goal, trust, ranges, others, operands);
@@ -468,7 +519,7 @@ impl Pass<'_, '_, '_> {
     /// What holds where some predicates hold, the supports of tensors among them, and some elements are not zero, in each of several cases.
     fn facts(&mut self, ranges: &[(IndexId, Size)], holds: &[Pred], factors: &[Element]) -> Result<Vec<Facts>> {
         let mut cases = vec![self.program.signature.facts().under(ranges, holds)];
-        if self.tier >= Tier::Finite {
+        if self.options.tier >= Tier::Finite {
             let supports = holds.iter().flat_map(Pred::conjuncts).filter_map(|p| match p {
                 Pred::Relation { relation: RelationRef::Computed { var, view: View::Support }, args, holds: true } => {
                     Some((*var, args.as_slice()))
@@ -488,8 +539,14 @@ impl Pass<'_, '_, '_> {
         let may_be_guarded = |x: VarId| !matches!(self.program.stmts[x].rhs, Rhs::Input { .. } | Rhs::Number(_));
         let gens = slots(&stmt.dims);
         let here = Affine::indices(&gens);
-        let around =
-            Reading { at: Vec::new(), ranges: gens, holds: Vec::new(), factors: Factors::default(), rank: here.len() };
+        let around = Reading {
+            at: Vec::new(),
+            ranges: gens,
+            holds: Vec::new(),
+            factors: Factors::default(),
+            rank: here.len(),
+            seen: true,
+        };
         let under = |guard: &Pred| Reading { at: here.clone(), holds: vec![guard.clone()], ..around.clone() };
         match &stmt.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => {}
@@ -674,7 +731,7 @@ fn guard_reads(program: &Program, p: &Pred, around: &Reading, found: &mut Vec<(V
                     let ranges = slots(&program.stmts[*var].dims);
                     let at = Affine::indices(&ranges);
                     let holds = common_sizes(std::slice::from_ref(around));
-                    Reading { at, rank: ranges.len(), ranges, holds, factors: Factors::default() }
+                    Reading { at, rank: ranges.len(), ranges, holds, factors: Factors::default(), seen: true }
                 }
             };
             found.push((*var, reading));
@@ -706,6 +763,27 @@ fn total(program: &Program, finite_data: bool) -> SideTable<VarId, bool> {
         total.set(x, finite);
     }
     total
+}
+
+/// Whether a NaN among the elements of a statement is one of a result, unless brackets and zeros of the program make it not matter: it goes there through
+/// sums, products and functions that keep it, and no comparison, support or extremum reads it.
+fn seen_nans(program: &Program) -> SideTable<VarId, bool> {
+    let mut seen = SideTable::new(program.stmts.len(), true);
+    let live = program.live();
+    for x in program.stmts.ids().rev().filter(|x| live[*x]) {
+        let rhs = &program.stmts[x].rhs;
+        let (keeps, operands): (bool, Vec<VarId>) = match rhs {
+            Rhs::Input { .. } | Rhs::Number(_) => (true, Vec::new()),
+            Rhs::Add(sides) => (true, sides.iter().map(|(_, y)| *y).collect()),
+            Rhs::Map { function, args, .. } => (function.keeps_nan(), args.clone()),
+            Rhs::Contract { operands, .. } => (true, operands.iter().map(|y| y.var).collect()),
+        };
+        if !keeps || !seen[x] {
+            operands.into_iter().for_each(|y| seen.set(y, false));
+        }
+        rhs.guards().for_each(|p| p.visit_computed(&mut |y| seen.set(y, false)));
+    }
+    seen
 }
 
 /// Whether a function is a power of more than its argument.

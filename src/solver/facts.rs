@@ -436,7 +436,7 @@ impl Facts {
             Pred::All(_) => self.simplify_conjunction(p.conjuncts()),
             atom if self.states(atom) => Pred::True,
             atom => match Atoms::new(self, std::slice::from_ref(atom)) {
-                Some(atoms) if atoms.is_free(0) => atom.clone(),
+                Some(atoms) if atoms.is_free(0) => self.as_equation(atom),
                 _ => self.simplify_atom(atom),
             },
         }
@@ -448,13 +448,25 @@ impl Facts {
             return Pred::True;
         }
         work::charge(8 + self.known.len());
-        if self.under([], [atom]).contradictory() { Pred::False } else { atom.clone() }
+        if self.under([], [atom]).contradictory() { Pred::False } else { self.as_equation(atom) }
+    }
+
+    /// `a != 0`, where `a` is 0 or 1 for what is known, as `a = 1`, and likewise for -1; other atoms as they are.
+    fn as_equation(&self, atom: &Pred) -> Pred {
+        let Pred::NonZero(a) = atom else { return atom.clone() };
+        let is_between = |least: i64, most: i64| {
+            let (above, below) = (a.add_constant(-least), Affine::constant(most).sub(a));
+            let holds = |a: Checked<Affine>| a.is_ok_and(|a| self.derives(&Pred::non_negative(a)));
+            holds(above) && holds(below)
+        };
+        let other = [1, -1].into_iter().find(|other| is_between((*other).min(0), (*other).max(0)));
+        other.and_then(|other| a.add_constant(-other).ok()).map_or_else(|| atom.clone(), Pred::zero)
     }
 
     fn simplify_conjunction(&self, conjuncts: &[Pred]) -> Pred {
         // Bounds order before equations, so where both imply each other the bound goes.
-        let mut kept: Vec<Pred> = conjuncts.to_vec();
-        let mut atoms = Atoms::new(self, conjuncts);
+        let mut kept: Vec<Pred> = conjuncts.iter().map(|p| self.as_equation(p)).collect();
+        let mut atoms = Atoms::new(self, &kept);
         let mut at = 0;
         while at < kept.len() {
             if atoms.as_ref().is_some_and(|atoms| atoms.is_free(at)) {

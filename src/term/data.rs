@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::{Arena, IndexId, ParamId, SideTable, Span, VarId, work};
+use crate::base::{Arena, FunctionId, IndexId, ParamId, SideTable, Span, VarId, work};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, Size};
+use crate::scalar::external::External;
 use crate::scalar::{Function, Number};
 use crate::ty::{Signature, Type, TypeId, Types};
 
@@ -30,6 +31,15 @@ pub enum Term {
     Mul(TermId, TermId),
     /// `f(a, ..)`. All `real`, gives `real`.
     Apply(Function, Vec<TermId>),
+    /// `f(a, ..)`, a function of tensors from outside. What it takes gives what it gives, a tuple where that is several tensors.
+    Call {
+        /// The function.
+        function: FunctionId,
+        /// What its sizes are.
+        sizes: Vec<Size>,
+        /// Its arguments.
+        args: Vec<TermId>,
+    },
     /// `(a, b)`. `T` and `U` give `(T, U)`.
     Pair(TermId, TermId),
     /// `fst e`. `(T, U)` gives `T`; in pair-eliminated terms `[n] (T, U)` gives `[n] T` as well.
@@ -106,7 +116,7 @@ impl Term {
                 visit(*a);
                 visit(*b);
             }
-            Term::Apply(_, args) => args.iter().copied().for_each(visit),
+            Term::Apply(_, args) | Term::Call { args, .. } => args.iter().copied().for_each(visit),
             Term::Fst(e) | Term::Snd(e) => visit(*e),
             Term::Gen { body, .. } | Term::Sum { body, .. } | Term::Iverson { body, .. } => visit(*body),
             Term::Access { array, .. } => visit(*array),
@@ -123,6 +133,10 @@ impl Term {
             Term::Number(_) | Term::Var(_) => self.clone(),
             Term::Add(a, b) => Term::Add(map(*a), map(*b)),
             Term::Mul(a, b) => Term::Mul(map(*a), map(*b)),
+            Term::Call { function, sizes, args } => {
+                let args = args.iter().map(|a| map(*a)).collect();
+                Term::Call { function: *function, sizes: sizes.clone(), args }
+            }
             Term::Pair(a, b) => Term::Pair(map(*a), map(*b)),
             Term::Apply(f, args) => Term::Apply(*f, args.iter().map(|a| map(*a)).collect()),
             Term::Fst(e) => Term::Fst(map(*e)),
@@ -262,6 +276,26 @@ impl Program {
         self.term_types[term]
     }
 
+    /// The type of what a function of tensors gives; nothing where it does not take arguments of these types.
+    pub(super) fn type_of_call(&mut self, f: FunctionId, sizes: &[Size], args: &[TypeId]) -> Result<Option<TypeId>> {
+        let Some(external) = self.signature.functions.get(f).and_then(|f| f.of_tensors()).cloned() else {
+            return Ok(None);
+        };
+        let mut expected = Vec::with_capacity(args.len());
+        for (_, dims) in &external.params {
+            expected.push(self.types.tensor_of(&External::with_sizes(dims, sizes)?, Types::REAL));
+        }
+        if expected != args || sizes.len() != external.sizes.len() {
+            return Ok(None);
+        }
+        let mut ty = None;
+        for dims in external.results.iter().rev() {
+            let own = self.types.tensor_of(&External::with_sizes(dims, sizes)?, Types::REAL);
+            ty = Some(ty.map_or(own, |rest| self.types.pair(own, rest)));
+        }
+        Ok(ty)
+    }
+
     /// The type that a term over typed operands has.
     ///
     /// # Errors
@@ -284,6 +318,10 @@ impl Program {
             Term::Apply(_, args) => {
                 args.iter().try_for_each(|a| real(*a))?;
                 Types::REAL
+            }
+            Term::Call { function, sizes, args } => {
+                let args: Vec<TypeId> = args.iter().map(|a| ty(*a)).collect::<Result<_>>()?;
+                self.type_of_call(*function, sizes, &args)?.ok_or_else(|| ill("other arguments are expected"))?
             }
             Term::Pair(a, b) => {
                 let (a, b) = (ty(*a)?, ty(*b)?);

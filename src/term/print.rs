@@ -446,6 +446,7 @@ impl<'a> Printer<'a> {
             Term::Mul(..) => "*".to_owned(),
             Term::Apply(Function::Value(Primitive::Op(Op::Powi(k))), _) => format!("^{k}"),
             Term::Apply(f, _) => self.function(*f),
+            Term::Call { function, .. } => self.function(Function::Value(Primitive::User(*function))),
             Term::Pair(..) => "(,)".to_owned(),
             Term::Fst(_) => "fst".to_owned(),
             Term::Snd(_) => "snd".to_owned(),

@@ -184,6 +184,9 @@ impl<'a> Matcher<'a> {
                 set(&mut self.right.vars, y.index(), self.bound);
                 true
             }
+            (Term::Call { function: f, sizes: m, args: _ }, Term::Call { function: g, sizes: n, args: _ }) => {
+                f == g && m.len() == n.len() && m.iter().zip(n).all(|(m, n)| self.affines(m, n))
+            }
             (
                 Term::Scan { index: i, steps: m, down: a, state: x, .. },
                 Term::Scan { index: j, steps: n, down: b, state: y, .. },

@@ -299,6 +299,13 @@ impl Verifier<'_> {
                 expect(variables[*var].ty == of(value), &format!("the value is not of the type of {var}"))?;
                 result(of(body))
             }
+            Term::Call { function, sizes, args } => {
+                sizes.iter().try_for_each(|n| self.check_extent(n))?;
+                let args: Vec<TypeId> = args.iter().map(of).collect();
+                // Types that a call needs are there, unless it is of another type.
+                let found = self.program.clone().type_of_call(*function, sizes, &args);
+                expect(found == Ok(Some(ty)), "a call of another type")
+            }
             Term::Scan { steps, state, init, body, .. } => self.check_scan(steps, *state, [of(init), of(body)], ty),
         }
     }
@@ -376,6 +383,7 @@ impl Verifier<'_> {
                     self.guard(id, guard);
                     stack.push(Task::Visit(*body));
                 }
+                Term::Call { args, .. } => stack.extend(args.iter().rev().map(|a| Task::Visit(*a))),
                 Term::Let { var, value, body } => stack.extend([
                     Task::CloseVar(*var),
                     Task::Visit(*body),
@@ -529,7 +537,12 @@ impl Verifier<'_> {
                 Term::Fst(e) | Term::Snd(e) => hand(*e, Place::Array),
                 Term::Iverson { body, .. } => hand(*body, Place::Guarded),
                 Term::Number(_) | Term::Var(_) => {}
-                Term::Add(..) | Term::Mul(..) | Term::Apply(..) | Term::Sum { .. } | Term::Scan { .. } => {}
+                Term::Add(..)
+                | Term::Mul(..)
+                | Term::Apply(..)
+                | Term::Call { .. }
+                | Term::Sum { .. }
+                | Term::Scan { .. } => {}
             }
         }
         if form >= NormalForm::PairFree {
@@ -549,6 +562,9 @@ impl Verifier<'_> {
         }
         if matches!(term, Term::Scan { .. }) {
             self.complain(id, "a `scan` is in a leaf");
+        }
+        if matches!(term, Term::Call { .. }) {
+            self.complain(id, "a call of a function from outside is in a leaf");
         }
         if form < NormalForm::PairFree {
             return;

@@ -29,6 +29,7 @@ examples! {
     populations "../../examples/populations.rs",
     ratings "../../examples/ratings.rs",
     river "../../examples/river.rs",
+    table "../../examples/table.rs",
     sparse_logistic_regression "../../examples/sparse_logistic_regression.rs",
     text "../../examples/text.rs",
 }
@@ -43,6 +44,12 @@ fn deconvolution_recovers_the_kernel() {
     let (first, last) = (fit.losses[0], fit.losses[fit.losses.len() - 1]);
     assert!(last < 1e-18 * first, "the loss fell from {first} to {last}");
     assert!(fit.max_error < 1e-8, "a weight is wrong by {}", fit.max_error);
+}
+
+#[test]
+fn table_is_fitted_through_code_from_outside() {
+    let (first, last) = table::run(&mut Vec::new()).expect("the example runs");
+    assert!(first > 0.4 && last < 0.02, "the loss fell from {first} to {last}");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! language, with derivatives by complex steps.
 
 mod early;
+mod external;
 mod functions;
 mod jacobians;
 pub mod programs;

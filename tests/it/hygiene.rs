@@ -179,7 +179,7 @@ impl<'a> Checker<'a> {
                 }
                 factors.into_iter().for_each(|factor| self.term(factor, facts, loops));
             }
-            Term::Apply(_, args) => args.iter().for_each(|e| self.term(*e, facts, loops)),
+            Term::Apply(_, args) | Term::Call { args, .. } => args.iter().for_each(|e| self.term(*e, facts, loops)),
             Term::Pair(a, b) => {
                 self.term(*a, facts, loops);
                 self.term(*b, facts, loops);
@@ -344,7 +344,7 @@ impl<'a> Checker<'a> {
                 inside(*body, Some((*index, extent)))
             }
             Term::Let { body, .. } => inside(*body, None),
-            Term::Scan { .. } => Vec::new(),
+            Term::Scan { .. } | Term::Call { .. } => Vec::new(),
             Term::Access { .. } => {
                 let (array, place) = self.access(e);
                 let Term::Var(x) = self.get(array) else { return Vec::new() };
@@ -732,6 +732,7 @@ impl Keys<'_> {
                 format!("({})", operands(self, &factors, " * ", true))
             }
             Term::Apply(f, args) => format!("{f:?}({})", operands(self, args, ", ", is_symmetric(*f))),
+            Term::Call { function, args, .. } => format!("{function}({})", operands(self, args, ", ", false)),
             Term::Pair(a, b) => format!("({})", operands(self, &[*a, *b], ", ", false)),
             Term::Fst(a) => format!("fst {}", self.key(*a, depth, name)),
             Term::Snd(a) => format!("snd {}", self.key(*a, depth, name)),

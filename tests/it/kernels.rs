@@ -136,12 +136,11 @@ fn judge_simplified(
     let options = simplify::Options { budget: campaign::SMALL, ..simplify::Options::default() };
     let simplified = function.simplify_with(&options).map_err(|error| error.to_string())?.function;
     settles(function.tensor_ssa(), simplified.tensor_ssa(), &options)?;
-    let found =
-        evaluate(simplified.tensor_ssa(), at).map_err(|error| format!("{error}\n{}", simplified.tensor_ssa()))?;
+    let found = evaluate(simplified.meant(), at).map_err(|error| format!("{error}\n{}", simplified.tensor_ssa()))?;
     let text = simplified.to_string();
     surface::read(&text, &[]).map_err(|error| format!("what is printed is not read: {error}\n{text}"))?;
     let compared = expected.compare("reference", &flat(&found), Ways::Simplified);
-    compared.map_err(|complaint| format!("{complaint}\n{}", simplified.tensor_ssa()))?;
+    compared.map_err(|complaint| format!("{complaint}\n{}", simplified.meant()))?;
     judge(&simplified, expected, inputs, Ways::Simplified, false)
 }
 

@@ -77,6 +77,30 @@ const CASES: &[Case] = &[
         ],
     ),
     (
+        "NaN and infinities in rows that no entry reads, in a product of matrices",
+        "param S : csr [m, n] real\nparam X : [n, d] real\nparam W : [d, c] real
+         sum i < m, k < c. (sum j < n. S[i, j] * (sum l < d. X[j, l] * W[l, k]))^2",
+        &["W"],
+        &[
+            ("S", HOLES),
+            ("X", Matrix(3, 2, &[1.0, 2.0, NAN, INF, 3.0, -1.0])),
+            ("W", Matrix(2, 2, &[0.5, 1.0, -2.0, 3.0])),
+        ],
+    ),
+    (
+        "a product that overflows in rows that no entry reads, behind another product of matrices",
+        "param S : csr [n, n] real\nparam X : [n, a] real\nparam W : [a, b] real\nparam V : [b, c] real
+         let H = gen i < n, k < b. relu(sum j < n. S[i, j] * (sum l < a. X[j, l] * W[l, k])) in
+         sum i < n, k < c. (sum j < n. S[i, j] * (sum l < b. H[j, l] * V[l, k]))^2",
+        &["W", "V", "X"],
+        &[
+            ("S", Sparse(3, 3, &[(0, 0, 1.0), (0, 2, -2.0), (2, 0, 0.5)])),
+            ("X", Matrix(3, 2, &[1.0, 2.0, 1e300, -1e300, 3.0, -1.0])),
+            ("W", Matrix(2, 2, &[1e10, 1.0, -2e10, 3.0])),
+            ("V", Matrix(2, 1, &[2.0, -3.0])),
+        ],
+    ),
+    (
         "NaN behind the mask of a factor",
         "param x : [n, l] real\nparam p : [n, l] real\nparam q : [l, m] real\ngen i < n, j < m. sum k < l. [x[i, k] > 0] * p[i, k] * q[k, j]",
         &[],
@@ -305,7 +329,7 @@ fn inputs(data: &[(&str, Datum)]) -> Inputs {
 
 /// What the reference evaluators and the interpreter give, and native code where it is asked for.
 fn engines(function: &Function, inputs: &Inputs, native: bool) -> Vec<(&'static str, Vec<f64>)> {
-    let program = function.tensor_ssa();
+    let program = function.meant();
     let mut found = vec![("reference", numbers(&reference::evaluate(program, inputs).expect("it runs")))];
     let kernel = |engine| {
         let kernel =

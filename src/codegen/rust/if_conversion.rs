@@ -209,6 +209,7 @@ fn work(body: &[Stmt], own: &dyn Fn(&Stmt) -> bool) -> Option<u64> {
             Stmt::For { .. }
             | Stmt::Find { .. }
             | Stmt::Length { .. }
+            | Stmt::Call { .. }
             | Stmt::End(_)
             | Stmt::Extremum { .. }
             | Stmt::Extend(..)

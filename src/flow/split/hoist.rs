@@ -35,7 +35,7 @@ pub(super) fn block(flow: &mut Builder, body: Vec<Stmt>, loops: &Loops, lengths:
                 let scan = hoisted(flow, scan, loops, lengths, &mut out)?;
                 out.push(Stmt::Scan(scan));
             }
-            leaf @ Stmt::Leaf(_) => out.push(leaf),
+            other @ (Stmt::Leaf(_) | Stmt::Call(_)) => out.push(other),
         }
     }
     Ok(out)

@@ -36,7 +36,7 @@ pub(super) fn block(
     while at < body.len() {
         let taken = match &body[at] {
             Stmt::Scan(scan) => taken_in(flow, scan, &body[at + 1..], loops, lengths)?,
-            Stmt::Leaf(_) => None,
+            Stmt::Leaf(_) | Stmt::Call(_) => None,
         };
         at += 1;
         if let Some(Taken { ahead, scan, behind, leaf }) = taken {
@@ -75,7 +75,7 @@ fn taken_in(
     let mut readers = rest.iter().enumerate().filter(|(_, stmt)| reads(stmt));
     let found = readers.find_map(|(at, stmt)| match stmt {
         Stmt::Leaf(leaf) => Some((at, leaf)),
-        Stmt::Scan(_) => None,
+        Stmt::Scan(_) | Stmt::Call(_) => None,
     });
     let Some((behind, leaf)) = found else { return Ok(None) };
     let alone = rest.iter().filter(|stmt| reads(stmt)).count() == 1;

@@ -69,6 +69,7 @@ impl Edit {
             Stmt::Let { .. }
             | Stmt::Find { .. }
             | Stmt::Length { .. }
+            | Stmt::Call { .. }
             | Stmt::End(_)
             | Stmt::Define(..)
             | Stmt::Local(_)

@@ -57,6 +57,9 @@ impl<'a> Graph<'a> {
                 | Stmt::Extend(_, r, _) => self.writers.entry((nest, *r)).or_default().push(at),
                 Stmt::Store(place, _) => self.stores.entry(place.buffer).or_default().push(at),
                 Stmt::Fill(buffer) => self.stores.entry(*buffer).or_default().push(at),
+                Stmt::Call { gives, .. } => {
+                    gives.iter().for_each(|run| self.stores.entry(run.place.buffer).or_default().push(at));
+                }
                 Stmt::For { .. }
                 | Stmt::Let { .. }
                 | Stmt::Find { .. }

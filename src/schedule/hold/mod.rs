@@ -152,10 +152,11 @@ impl Splitter<'_> {
                     self.todo.extend(self.graph.writers(r));
                 }
             }
-            if let Some(Place { buffer, .. }) = self.graph.nodes[at].stmt.load()
-                && !self.holds(*buffer)
-            {
-                self.todo.extend(self.graph.stores(*buffer));
+            let loaded: Vec<BufferId> = self.graph.nodes[at].stmt.loads().map(|place| place.buffer).collect();
+            for buffer in loaded {
+                if !self.holds(buffer) {
+                    self.todo.extend(self.graph.stores(buffer));
+                }
             }
         }
     }
@@ -282,8 +283,7 @@ impl Splitter<'_> {
             todo.extend(self.graph.nodes[at].parent);
             todo.extend(self.graph.mentions(at).into_iter().filter_map(|i| self.graph.definer(i)));
             self.graph.reads(at).into_iter().for_each(|r| todo.extend(self.graph.writers(r)));
-            let load = self.graph.nodes[at].stmt.load();
-            load.into_iter().for_each(|place| todo.extend(self.graph.stores(place.buffer)));
+            self.graph.nodes[at].stmt.loads().for_each(|place| todo.extend(self.graph.stores(place.buffer)));
         }
         let other = |kind| match kind {
             // A result that does not change may be read by what is held.
@@ -318,11 +318,11 @@ fn held_in(nest: &crate::loops::Nest, buffers: &crate::base::Arena<BufferId, Buf
     let mut names = Vec::new();
     for stmt in &nest.body {
         stmt.visit(&mut |stmt: &Stmt| {
-            let buffer = stmt.load().and_then(|place| buffers.get(place.buffer));
-            if let Some(Buffer { name, kind: BufferKind::Held(_), .. }) = buffer
-                && !names.contains(name)
-            {
-                names.push(name.clone());
+            for buffer in stmt.loads().filter_map(|place| buffers.get(place.buffer)) {
+                let Buffer { name, kind: BufferKind::Held(_), .. } = buffer else { continue };
+                if !names.contains(name) {
+                    names.push(name.clone());
+                }
             }
         });
     }

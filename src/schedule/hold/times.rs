@@ -1,7 +1,7 @@
 //! What may change between calls: a forward analysis, repeated until nothing is added.
 //!
 //! A number changes if it is made of one that does, or under a test, a loop or an index that does; a register or a buffer, if anything that
-//! is written to it does. So what does not change may be computed elsewhere, under the same loops and tests.
+//! is written to it does; what a function from outside gives is taken to change. So what does not change may be computed elsewhere, under the same loops and tests.
 
 use std::collections::BTreeSet;
 
@@ -38,6 +38,7 @@ impl Changing {
                 || graph.reads(at).iter().any(|r| self.reals.contains(r))
                 || graph.mentions(at).iter().any(|i| self.indices.contains(i))
                 || node.stmt.body().iter().any(|stmt| matches!(stmt, Stmt::End(r) if self.real((node.nest, *r))))
+                || matches!(node.stmt, Stmt::Call { .. })
                 || node.stmt.load().is_some_and(|place| self.buffers.contains(&place.buffer));
             if !changes {
                 continue;
@@ -59,6 +60,9 @@ impl Changing {
                 }
                 Stmt::Store(place, _) => self.buffers.insert(place.buffer),
                 Stmt::Fill(buffer) => self.buffers.insert(*buffer),
+                Stmt::Call { gives, .. } => {
+                    gives.iter().fold(false, |added, run| added | self.buffers.insert(run.place.buffer))
+                }
                 Stmt::If { .. } | Stmt::End(_) | Stmt::Tuple(..) => false,
             };
         }

@@ -214,6 +214,16 @@ fn facts_simplify_to_what_is_new() {
     for (p, expected) in cases {
         assert_eq!(scope(&[]).simplify(&p), expected, "{p:?}");
     }
+    // Of two values not to be one is to be the other.
+    let mut facts = Facts::new();
+    facts.range(I, &2.into());
+    facts.range(J, &3.into());
+    let is_not = |index: IndexId, k: i64| Pred::unequal(&i(index), &k.into()).expect("small");
+    let is = |index: IndexId, k: i64| equal(&i(index), &k.into());
+    assert_eq!(facts.simplify(&is_not(I, 0)), is(I, 1));
+    assert_eq!(facts.simplify(&is_not(I, 1)), is(I, 0));
+    assert_eq!(facts.simplify(&is_not(J, 0)), is_not(J, 0));
+    assert_eq!(facts.simplify(&is_not(I, 0).and(relation(0, &[i(J)]))), is(I, 1).and(relation(0, &[i(J)])));
 }
 
 #[test]

@@ -541,7 +541,12 @@ impl<'a> Elaborator<'a> {
         let sizes = sizes.map(|sizes| sizes.join(" and "));
         let help = match sizes {
             _ if never && args.iter().any(|(a, _)| a.as_constant().is_some_and(|k| k < 0)) => {
-                "indices count from 0; the last place of `x : [n] real` is `x[n - 1]`".to_owned()
+                let from_the_end = |(a, extent): &(Affine, Size)| match a.as_constant() {
+                    Some(k) if k < 0 => extent.add_constant(k).map_or_else(|_| self.show(a), |a| self.show(&a)),
+                    _ => self.show(a),
+                };
+                let places: Vec<String> = args.iter().map(from_the_end).collect();
+                format!("indices count from 0; counted from the end it is `{what}{open}{}{close}`", places.join(", "))
             }
             _ if never => "indices count from 0".to_owned(),
             // A fact about sizes is seldom meant to vary.

@@ -129,6 +129,11 @@ impl Elaborator<'_> {
             }
             _ => (None, None),
         };
+        // The step of an `iterate` is a choice between what its body gives and the state.
+        let a = match self.iterated(at) {
+            Some(scan) => a.zip(b).and_then(|(step, state)| self.next_state(scan, state, step)),
+            None => a,
+        };
         let value = a
             .zip(b)
             .zip(first.pred.zip(second.pred))

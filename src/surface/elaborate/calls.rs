@@ -125,6 +125,9 @@ impl<'a> Elaborator<'a> {
             (_, Some(Global::Map(_))) => self.index_value(at),
             (_, Some(Global::Constructor(ty, constructor))) => self.construct(at, (ty, constructor), args),
             (_, Some(Global::Function(f))) => {
+                if self.enter_external(at, f, args) {
+                    return;
+                }
                 if self.arity(name, self.places(Primitive::User(f)), args, span) {
                     self.apply(at, Function::Value(Primitive::User(f)), args);
                 }

@@ -273,6 +273,7 @@ impl<'a> Elaborator<'a> {
                 let span = self.span(at);
                 return self.sum_value(param, span).map(Item::Term);
             }
+            Meaning::Callable(Global::Function(f)) if self.is_external_value(f, at) => return None,
             Meaning::Callable(Global::Function(f)) => {
                 self.add_shape(Shape::Scalar(Function::Value(Primitive::User(f)), name))
             }

@@ -47,6 +47,7 @@ mod brackets;
 mod calls;
 mod computed;
 mod decls;
+mod externals;
 mod formulas;
 mod found;
 mod functions;
@@ -83,7 +84,7 @@ use self::names::{Global, Scopes};
 use self::stacks::Stack;
 use self::sums::{SumParam, SumTask, SumType};
 use super::ast::{Arm, Ast, BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
-use crate::base::{IndexId, Span, VarId, work};
+use crate::base::{FunctionId, IndexId, Span, VarId, work};
 use crate::error::{Diagnostic, Error};
 use crate::index::{Affine, Overflow, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{Function, Op, UserFunction};
@@ -117,6 +118,7 @@ pub(super) fn elaborate_with(
     functions: &[UserFunction],
 ) -> Result<(Program, Vec<Diagnostic>), Vec<Diagnostic>> {
     let prelude = &*PRELUDE;
+    let functions = &UserFunction::with_derivatives(functions);
     let source = Source::new(ast);
     let imported: Vec<Source<'_>> = imported.iter().map(Source::new).collect();
     let elaborator = work::within(work::budget_of_text(ast.exprs.len()), || {
@@ -239,6 +241,7 @@ enum Task<'a> {
     IndexValue(ExprId),
     Apply(ExprId, Function, usize),
     Fold(ExprId, Op, usize),
+    External(ExprId, FunctionId, usize),
     EnterGuard,
     Iverson(ExprId),
     SelectElse(ExprId),
@@ -509,6 +512,7 @@ impl<'a> Elaborator<'a> {
             Task::IndexValue(at) => self.finish_index_value(at),
             Task::Apply(at, function, n) => self.finish_apply(at, function, n),
             Task::Fold(at, op, n) => self.finish_fold(at, op, n),
+            Task::External(at, f, n) => self.finish_external(at, f, n),
             Task::EnterGuard => self.enter_guard(),
             Task::Iverson(at) => self.finish_iverson(at),
             Task::SelectElse(at) => self.select_else(at),

@@ -107,8 +107,17 @@ impl<'a> Elaborator<'a> {
         self.values.push(value);
     }
 
+    /// The `iterate` that an expression is the step of, which is complete but for that.
+    pub(super) fn iterated(&self, step: ExprId) -> Option<ExprId> {
+        let Some(Task::Scan { at, .. }) = self.tasks.last() else { return None };
+        match self.expr(*at) {
+            Expr::Scan { kind: LoopKind::Iterate, body, .. } if *body == step => Some(*at),
+            _ => None,
+        }
+    }
+
     /// The body with the type of the state.
-    fn next_state(&mut self, at: ExprId, init: TermId, body: TermId) -> Option<TermId> {
+    pub(super) fn next_state(&mut self, at: ExprId, init: TermId, body: TermId) -> Option<TermId> {
         let Expr::Scan { kind, state, body: body_at, .. } = self.expr(at) else { return None };
         let ty = self.program.ty(init);
         if self.program.ty(body) == ty {
@@ -149,7 +158,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// A value with another type whose sizes are equal for what is known here, element by element.
-    fn fitted(&mut self, value: TermId, ty: TypeId, span: Span) -> Option<TermId> {
+    pub(super) fn fitted(&mut self, value: TermId, ty: TypeId, span: Span) -> Option<TermId> {
         let from = self.program.ty(value);
         if from == ty {
             return Some(value);

@@ -118,6 +118,14 @@ impl Parser<'_> {
     pub(super) fn report_open_group(&mut self) {
         let found = self.found();
         let (expected, code, span) = match self.frames.last() {
+            Some(Frame::LetValue { .. }) if is_decl(self.token()) => {
+                let message = format!("expected the rest of the program behind a `let`, found {found}");
+                let help = match self.token() {
+                    Token::Def => "definitions come before the first `let`; a function that uses a variable is `let f = fn a : real. ..`",
+                    _ => "declarations come before the first `let`",
+                };
+                return self.report(Diagnostic::new("misplaced-declaration", self.current.span, message).help(help));
+            }
             Some(Frame::Paren { open, .. }) => return self.unclosed(*open, "`)`"),
             Some(Frame::Guard { open } | Frame::Vector { open, .. } | Frame::Access { open, .. }) => {
                 return self.unclosed(*open, "`]`");

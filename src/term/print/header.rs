@@ -56,6 +56,10 @@ impl Printer<'_> {
             let partials: Vec<String> = function.partials().iter().map(&write).collect();
             let (args, partials) = (args.join(", "), partials.join(", "));
             let text = match function.value() {
+                UserValue::External(external) => {
+                    let args: Vec<&str> = external.params.iter().map(|(name, _)| name.as_str()).collect();
+                    format!("# {called}({}) is a function of tensors from outside", args.join(", "))
+                }
                 UserValue::Formula(e) => format!("fun {called}({args}) = {} with ({partials})", write(e)),
                 // Its code is not part of any text.
                 UserValue::Native(_) | UserValue::Unregistered => {
@@ -106,6 +110,7 @@ impl Printer<'_> {
                     sizes_of(a, &mut used);
                 }
                 Term::Access { index: a, .. } | Term::Number(Number::Index(a)) => sizes_of(a, &mut used),
+                Term::Call { sizes, .. } => sizes.iter().for_each(|a| sizes_of(a, &mut used)),
                 Term::Iverson { guard, .. } => guard.visit_affine(&mut |a| sizes_of(a, &mut used)),
                 _ => {}
             }

@@ -322,6 +322,7 @@ impl Reader<'_> {
             Term::Let { .. } => none("a `let` inside of an expression"),
             Term::Fst(_) | Term::Snd(_) | Term::Pair(..) => none("pairs inside of a program"),
             Term::Gen { .. } => none("a tensor inside of an expression"),
+            Term::Call { .. } => none("a function of tensors from outside"),
             Term::Scan { .. } => none("a loop over time"),
         }
     }

@@ -42,6 +42,9 @@ impl<'a> Printer<'a> {
                 None => self.product(id, out),
             },
             Term::Apply(f, args) => self.apply(id, *f, args, out),
+            Term::Call { function, args, .. } => {
+                self.apply(id, Function::Value(Primitive::User(*function)), args, out);
+            }
             Term::Pair(a, b) => self.pair(*a, *b, out),
             Term::Fst(e) | Term::Snd(e) => {
                 let first = matches!(program.terms[id], Term::Fst(_));
@@ -268,7 +271,7 @@ impl<'a> Printer<'a> {
                 Op::Compare(_) if self.typeset() || self.spelt.contains(&id) => Level::Comparison,
                 _ => Level::Postfix,
             },
-            Term::Apply(..) => Level::Postfix,
+            Term::Apply(..) | Term::Call { .. } => Level::Postfix,
             Term::Fst(_) | Term::Snd(_) => Level::Projection,
             Term::Gen { .. } | Term::Sum { .. } | Term::Scan { .. } => Level::Open,
             Term::Iverson { guard, body } => match self.sparse_access(guard, *body) {

@@ -114,7 +114,7 @@ impl<'a> Reader<'a> {
                 array => Node::Access(Box::new(array), vec![index.clone()]),
             },
             Term::Let { .. } => self.lets(e),
-            Term::Scan { .. } => panic!("derivatives with loops are not compared so"),
+            Term::Scan { .. } | Term::Call { .. } => panic!("derivatives with loops are not compared so"),
         }
     }
 

@@ -78,6 +78,9 @@ impl Simplified {
             let judgement = keeps_value(program, &first.program, environment);
             let judgement = judgement.map_err(|complaint| format!("{complaint}\nsimplified\n{}", first.program));
             self.judge("the value is kept", what, program, judgement);
+            if let Some(strict) = &first.strict {
+                self.judge("the strict value is kept", what, program, keeps_value(program, strict, environment));
+            }
         }
         if let Some(environment) = at.first() {
             let cost = |program: &tssa::Program| {

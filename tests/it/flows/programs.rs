@@ -121,6 +121,8 @@ struct Maker {
     functions: Option<Rng>,
     /// Draws the parts that are written with indices that are found at run time and with sum types, if any are.
     types: Option<Rng>,
+    /// Whether vectors are at times the values of [`SUMS`].
+    calls: bool,
 }
 
 /// The program of a seed.
@@ -181,6 +183,16 @@ fn at_found(rng: &mut Rng, tensor: &Tensor, places: &mut [String], number: usize
     around
 }
 
+/// The function that [`with_calls`] calls.
+pub const SUMS: &str = "def sums(x : [k] real) : [k] real = gen i < k. sum j < k. [j <= i] * x[j]\n";
+
+/// The program of a seed that calls a function `sums` of a vector, which is not defined in it, and has a number as its value.
+pub fn with_calls(seed: u64) -> Drawn {
+    let mut maker = Maker::new(seed, false);
+    maker.calls = true;
+    maker.program()
+}
+
 /// Definitions with parameters that are called as much of a program is.
 const APPLY: &str = "def apply(v : real -> real, a : real) = let s1 = a in v(s1)
 def swap(b : (real, real) -> real) = fn s2, i. b(i, s2)
@@ -235,7 +247,7 @@ impl Maker {
     fn new(seed: u64, is_real: bool) -> Maker {
         let mut rng = Rng::with_seed(seed);
         let fuel = rng.i32(15..70);
-        Maker { rng, is_real, fuel, names: 0, functions: None, types: None }
+        Maker { rng, is_real, fuel, names: 0, functions: None, types: None, calls: false }
     }
 
     fn chance(&mut self, percent: u8) -> bool {
@@ -295,6 +307,7 @@ impl Maker {
             lets.push_str(&self.binding(&mut scope));
         }
         let result = match self.rng.u8(0..8) {
+            _ if self.calls => self.real(&scope, 4),
             0 => self.whole(&scope),
             1 => format!("({}, {})", self.real(&scope, 3), self.whole(&scope)),
             2 => format!("({}, {})", self.whole(&scope), self.real(&scope, 2)),
@@ -517,6 +530,9 @@ impl Maker {
         }
         self.fuel -= 1;
         let bare = depth == 0 || self.fuel < 0;
+        if self.calls && !bare && dims.len() == 1 && self.chance(40) {
+            return format!("sums({})", self.tensor(dims, scope, depth - 1));
+        }
         // What is there, in whole or a slice of it.
         let ready: Vec<Tensor> = scope
             .tensors

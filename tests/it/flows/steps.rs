@@ -63,7 +63,7 @@ fn products_over_all_steps_stay_products() {
     let flow = function.flow_of_kernels().expect("it is made").expect("it has loops");
     let last = flow.body.iter().rev().find_map(|stmt| match stmt {
         Stmt::Leaf(leaf) => Some(leaf),
-        Stmt::Scan(_) => None,
+        Stmt::Scan(_) | Stmt::Call(_) => None,
     });
     let sums = |stmt: &iverson::ir::tssa::Stmt| stmt.rhs.sums().len();
     let last = last.expect("a leaf behind the loops");
