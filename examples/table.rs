@@ -39,12 +39,16 @@ fn owed(given: &[Argument<'_>], owed: &mut [&mut [f64]]) {
 /// Descends along the gradient; gives the first loss and the last one.
 pub fn run(out: &mut dyn Write) -> Result<(f64, f64), Box<dyn Error>> {
     let table = UserFunction::external("table(height : [k] real, at : [n] real) : [n] real", look_up)?;
-    let loss = Function::parse_with(LOSS, &[table.with_adjoint(owed)?], &mut |_, path| Err(format!("there is no {path}")))?;
+    let loss =
+        Function::parse_with(LOSS, &[table.with_adjoint(owed)?], &mut |_, path| Err(format!("there is no {path}")))?;
     let gradient = loss.value_and_gradient(["height"])?;
     let at: Vec<f64> = (0..200).map(|i| f64::from(i) / 199.0).collect();
     let y: Vec<f64> = at.iter().map(|x| (6.0 * x).sin() + 0.1 * (97.0 * x).cos()).collect();
     let mut height = vec![0.0; 12];
-    let kernel = gradient.kernel(&inputs! { "height" => height.clone(), "at" => at, "y" => y }).constants(["at", "y"]).build()?;
+    let kernel = gradient
+        .kernel(&inputs! { "height" => height.clone(), "at" => at, "y" => y })
+        .constants(["at", "y"])
+        .build()?;
     let mut losses = [0.0; 400];
     for value in &mut losses {
         let mut slope = [0.0; 12];

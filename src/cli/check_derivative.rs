@@ -215,7 +215,8 @@ impl<P: Checked> Checks<'_, P> {
             false => {
                 let found = check::check(program, forward, adjoint, at, direction, seeds, judge)?;
                 let complex_step = found.complex_step.ok_or("a function has no complex value here");
-                let differences = found.finite_differences.ok_or("the program has a kink here, where no step is short enough");
+                let differences =
+                    found.finite_differences.ok_or("the program has a kink here, where no step is short enough");
                 (found.adjoint_identity, [Ok(found.dual_numbers), complex_step, differences])
             }
             true => {

@@ -132,7 +132,8 @@ impl Function {
         if term.form == NormalForm::Surface {
             return Ok(term);
         }
-        let is_native = |function: &&UserFunction| matches!(function.value(), UserValue::Native(_) | UserValue::External(_));
+        let is_native =
+            |function: &&UserFunction| matches!(function.value(), UserValue::Native(_) | UserValue::External(_));
         let native: Vec<UserFunction> = term.signature.functions.values().filter(is_native).cloned().collect();
         surface::read(&term.to_string(), &native)
     }
@@ -592,7 +593,8 @@ fn renamed<'n>(mut program: Program, names: impl IntoIterator<Item = (&'n str, &
         program.variables[var].name = name;
     }
     // A name that is none does not read back as itself.
-    let is_native = |function: &&UserFunction| matches!(function.value(), UserValue::Native(_) | UserValue::External(_));
+    let is_native =
+        |function: &&UserFunction| matches!(function.value(), UserValue::Native(_) | UserValue::External(_));
     let native: Vec<UserFunction> = program.signature.functions.values().filter(is_native).cloned().collect();
     let wrong = || Error::Request("a new name is no name of the language, or a word of it".to_owned());
     let read = surface::read(&program.to_string(), &native).map_err(|_| wrong())?;

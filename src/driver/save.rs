@@ -39,7 +39,10 @@ impl Serialize for Function {
         }
         let functions = self.tssa.signature.functions.values();
         if let Some(native) = functions.into_iter().find(|f| !matches!(f.value(), UserValue::Formula(_))) {
-            return Err(ser::Error::custom(format!("the function `{}` is code in Rust and cannot be saved", native.name())));
+            return Err(ser::Error::custom(format!(
+                "the function `{}` is code in Rust and cannot be saved",
+                native.name()
+            )));
         }
         let saved = match &self.source {
             Some(source) if self.sparse.is_empty() => Saved::Program(source.to_string()),

@@ -7,7 +7,7 @@ use crate::base::{FunctionId, Id, IndexId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, View};
 use crate::loops::{
-    self,     Bound, BufferId, Cond, Domain, Nest, Program, Real, RealId, Search, Segment, Stmt, outer_extrema, outer_sums,
+    self, Bound, BufferId, Cond, Domain, Nest, Program, Real, RealId, Search, Segment, Stmt, outer_extrema, outer_sums,
 };
 use crate::scalar::Function;
 use crate::tensor::Bindings;

@@ -38,8 +38,8 @@ use crate::error::{Error, Result};
 use crate::flow::{self, Call, Early, Leaf, Scan, State, ValueId};
 use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::loops::{
-    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Run,
-    StepLimit, Stmt, loads, stores,
+    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId,
+    Run, StepLimit, Stmt, loads, stores,
 };
 use crate::schedule::Within;
 use crate::tssa;
@@ -338,7 +338,9 @@ impl Linker<'_> {
         let found = |v: &Var| matches!(v, Var::Size(n) if self.flow.signature.sizes.get(*n).is_none());
         if call.sizes.iter().chain(&call.axes).any(|n| n.terms().iter().any(|(v, _)| found(v))) {
             let name = self.flow.signature.functions.get(call.function).map_or("", |f| f.name());
-            return limitation(format!("a call of `{name}`, a function from outside, of tensors of as many steps as a loop has made"));
+            return limitation(format!(
+                "a call of `{name}`, a function from outside, of tensors of as many steps as a loop has made"
+            ));
         }
         let (mut loops, mut at) = (Vec::new(), Vec::new());
         for n in &call.axes {
@@ -360,7 +362,8 @@ impl Linker<'_> {
             };
             of.iter().map(run).collect::<Result<Vec<_>>>()
         };
-        let mut body = vec![Stmt::Call { function: call.function, takes: runs(&call.takes)?, gives: runs(&call.gives)? }];
+        let mut body =
+            vec![Stmt::Call { function: call.function, takes: runs(&call.takes)?, gives: runs(&call.gives)? }];
         let mut out = Vec::new();
         if let Some(when) = &call.when {
             for x in &call.gives {

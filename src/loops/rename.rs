@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{
-    ArrayId, Bound, BufferId, Cond, Decision, Domain, Nest, Place, Program, Real, RealId, Rounded, Run, Search, Segment,
-    Stmt,
+    ArrayId, Bound, BufferId, Cond, Decision, Domain, Nest, Place, Program, Real, RealId, Rounded, Run, Search,
+    Segment, Stmt,
 };
 use crate::base::{Id, IndexId, SizeId};
 use crate::index::{Affine, Checked, Var};

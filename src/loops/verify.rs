@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::carried;
 use super::data::{
-    ArrayId, Binned, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded, Run,
-    Search, Segment, StepLimit, Stmt,
+    ArrayId, Binned, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded,
+    Run, Search, Segment, StepLimit, Stmt,
 };
 use super::onwards::searches_onwards;
 use super::visit::can_jam;

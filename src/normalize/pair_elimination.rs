@@ -306,7 +306,9 @@ impl Elimination<'_> {
                 term.for_each_operand(|operand| stack.push(Task::Build(operand, END)));
                 stack[first..].reverse();
             }
-            Term::Let { .. } | Term::Scan { .. } | Term::Call { .. } => return Err(Error::bug(PASS, "a `let` or a `scan` below the top")),
+            Term::Let { .. } | Term::Scan { .. } | Term::Call { .. } => {
+                return Err(Error::bug(PASS, "a `let` or a `scan` below the top"));
+            }
         }
         Ok(())
     }

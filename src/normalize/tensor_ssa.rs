@@ -301,9 +301,12 @@ impl Conversion<'_> {
                 Ok(())
             }
             Term::Sum { .. } => self.sum(e, want),
-            Term::Gen { .. } | Term::Iverson { .. } | Term::Pair(..) | Term::Let { .. } | Term::Scan { .. } | Term::Call { .. } => {
-                Err(Error::bug(PASS, "a term that is not in normal form"))
-            }
+            Term::Gen { .. }
+            | Term::Iverson { .. }
+            | Term::Pair(..)
+            | Term::Let { .. }
+            | Term::Scan { .. }
+            | Term::Call { .. } => Err(Error::bug(PASS, "a term that is not in normal form")),
         }
     }
 

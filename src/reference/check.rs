@@ -526,7 +526,8 @@ impl Differences {
     /// Whether those of a finer step are the same, as far as that resolves them.
     fn agrees(&self, finer: &Differences) -> bool {
         let scale = self.slopes.iter().fold(finer.resolved, |m, y| f64::max(m, y.abs()));
-        let same = |(a, b): (&f64, &f64)| f64::is_nan(*a) && f64::is_nan(*b) || a == b || (a - b).abs() <= FINEST * scale;
+        let same =
+            |(a, b): (&f64, &f64)| f64::is_nan(*a) && f64::is_nan(*b) || a == b || (a - b).abs() <= FINEST * scale;
         self.slopes.iter().zip(&finer.slopes).all(same)
     }
 }

@@ -103,7 +103,12 @@ impl Derivative {
 }
 
 impl External {
-    pub(crate) fn new(sizes: Vec<String>, params: Vec<(String, Vec<Size>)>, results: Vec<Vec<Size>>, code: Code) -> Self {
+    pub(crate) fn new(
+        sizes: Vec<String>,
+        params: Vec<(String, Vec<Size>)>,
+        results: Vec<Vec<Size>>,
+        code: Code,
+    ) -> Self {
         External { sizes, params, results, code }
     }
 
@@ -145,7 +150,11 @@ impl External {
     }
 
     /// The sizes for which the parameters have these axes, where `same` says what sizes are equal; nothing where there are none.
-    pub fn sizes_for(&self, args: &[Vec<Size>], same: &mut dyn FnMut(&Size, &Size) -> bool) -> Checked<Option<Vec<Size>>> {
+    pub fn sizes_for(
+        &self,
+        args: &[Vec<Size>],
+        same: &mut dyn FnMut(&Size, &Size) -> bool,
+    ) -> Checked<Option<Vec<Size>>> {
         let mut sizes: Vec<Option<Size>> = vec![None; self.sizes.len()];
         let pairs = || self.params.iter().zip(args).flat_map(|((_, formal), actual)| formal.iter().zip(actual));
         for (formal, actual) in pairs() {

@@ -86,7 +86,9 @@ impl UserFunction {
     pub(crate) fn from_external(name: &str, external: External) -> Result<UserFunction> {
         let wrong = |message: String| Error::Request(format!("the function `{name}` {message}"));
         if let Some(size) = external.open_size() {
-            return Err(wrong(format!("has the size `{size}`, which is no axis of a parameter: no call says what it is")));
+            return Err(wrong(format!(
+                "has the size `{size}`, which is no axis of a parameter: no call says what it is"
+            )));
         }
         if external.results.is_empty() {
             return Err(wrong("gives nothing".to_owned()));
@@ -226,9 +228,8 @@ impl PartialEq for UserValue {
         match (self, other) {
             (UserValue::Formula(a), UserValue::Formula(b)) => a == b,
             (UserValue::External(a), UserValue::External(b)) => a == b,
-            (UserValue::Formula(_) | UserValue::External(_), _) | (_, UserValue::Formula(_) | UserValue::External(_)) => {
-                false
-            }
+            (UserValue::Formula(_) | UserValue::External(_), _)
+            | (_, UserValue::Formula(_) | UserValue::External(_)) => false,
             (UserValue::Native(_) | UserValue::Unregistered, UserValue::Native(_) | UserValue::Unregistered) => true,
         }
     }

@@ -148,7 +148,7 @@ impl Rows {
                 }
                 Stmt::Find { .. }
                 | Stmt::Length { .. }
-            | Stmt::Call { .. }
+                | Stmt::Call { .. }
                 | Stmt::End(_)
                 | Stmt::Extremum { .. }
                 | Stmt::Extend(..)

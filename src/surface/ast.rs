@@ -161,7 +161,9 @@ impl Expr {
             Expr::Scan { steps, init, body, .. } => [*steps, *init, *body].into_iter().for_each(visit),
             Expr::Function { body, .. } => visit(*body),
             Expr::Typed { value, .. } => visit(*value),
-            Expr::Case { value, arms } => std::iter::once(*value).chain(arms.iter().map(|arm| arm.body)).for_each(visit),
+            Expr::Case { value, arms } => {
+                std::iter::once(*value).chain(arms.iter().map(|arm| arm.body)).for_each(visit)
+            }
             Expr::Apply { function, args } => {
                 visit(*function);
                 args.iter().copied().for_each(visit);

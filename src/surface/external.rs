@@ -102,7 +102,8 @@ pub(crate) fn call_of(function: &UserFunction) -> Result<Program> {
 
 /// Makes the declarations of a tree, one definition, parameters: those of the definition, and its result. Gives its name and theirs.
 fn signature(ast: &mut Ast, header: &str) -> Result<(String, Vec<String>)> {
-    let wrong = |what: &str| Error::Request(format!("the header `{header}` {what}, as in `f(x : [n] real) : [n] real`"));
+    let wrong =
+        |what: &str| Error::Request(format!("the header `{header}` {what}, as in `f(x : [n] real) : [n] real`"));
     let [Decl::Def { name, params, result, .. }] = ast.decls.as_slice() else {
         return Err(wrong("is no header of a function"));
     };

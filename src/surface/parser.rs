@@ -320,7 +320,10 @@ impl Parser<'_> {
                 break;
             } else if token == Token::Semicolon {
                 self.advance();
-            } else if is_decl(token) && !(self.ast.body.is_none() && self.maps_function()) || self.begins_size() || self.begins_type() {
+            } else if is_decl(token) && !(self.ast.body.is_none() && self.maps_function())
+                || self.begins_size()
+                || self.begins_type()
+            {
                 if self.ast.body.is_some() && !body_failed {
                     body_failed = true;
                     let message =

@@ -76,7 +76,11 @@ fn place_read(stmt: &Stmt, around: Option<&Pred>) -> Option<(VarId, Vec<Affine>)
     let rank = stmt.dims.len();
     let holds = |p: &Pred| around.is_some_and(|around| around.conjuncts().contains(p));
     if sums.is_empty() && !guard.is_false() {
-        return guard.conjuncts().iter().all(holds).then(|| (operand.var, operand.indices.iter().map(|i| Affine::index(*i)).collect()));
+        return guard
+            .conjuncts()
+            .iter()
+            .all(holds)
+            .then(|| (operand.var, operand.indices.iter().map(|i| Affine::index(*i)).collect()));
     }
     // Each `sum` index has its value by an equation, and nothing else is asked than around.
     let open: Vec<IndexId> = (rank..rank + sums.len()).map(IndexId::from_index).collect();

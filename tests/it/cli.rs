@@ -573,10 +573,17 @@ fn check_derivative() {
   let v = v - 0.0981 in let y = y + 0.01 * v in if y < 0 then (-y, -0.8 * v) else (y, v))\n";
     std::fs::write(place.path("ball.iv"), ball).expect("it is written");
     let out = place.good("check-derivative ball.iv --scalar y=1 --scalar v=0.5");
-    assert!(out.matches("Df dx by finite differences").count() == 2 && !out.contains("not available: the program"), "{out}");
+    assert!(
+        out.matches("Df dx by finite differences").count() == 2 && !out.contains("not available: the program"),
+        "{out}"
+    );
     std::fs::write(place.path("kink.iv"), "param x : real\nrelu(x)\n").expect("it is written");
     let out = place.good("check-derivative kink.iv --scalar x=0");
-    assert_eq!(out.matches("not available: the program has a kink here, where no step is short enough").count(), 2, "{out}");
+    assert_eq!(
+        out.matches("not available: the program has a kink here, where no step is short enough").count(),
+        2,
+        "{out}"
+    );
     // A derivative that is wrong: the program's own function lies about it.
     std::fs::write(place.path("lie.iv"), "fun f(a) = a^2 with (a)\nparam x : real\nf(x)\n").expect("it is written");
     let Outcome { code, out, err } = place.run("check-derivative lie.iv --scalar x=3");

@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{IndexId, RelationId};
 use crate::index::{Affine, Size, Var};
-use crate::scalar::{Comparison, Function, Op};
 use crate::loops::{
     Array, Bound, BufferId, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt, stores,
 };
+use crate::scalar::{Comparison, Function, Op};
 
 /// What is added for a source.
 #[derive(Clone, Copy)]

@@ -41,8 +41,8 @@ use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Size};
 use crate::loops::{
-    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Part, Place, Program, Real, RealId,
-    Segment, Stmt, has_calls, loads,
+    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Part, Place, Program, Real,
+    RealId, Segment, Stmt, has_calls, loads,
 };
 use crate::ty::RelationKind;
 pub(super) use find::only_store;

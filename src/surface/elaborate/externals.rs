@@ -80,7 +80,8 @@ impl<'a> Elaborator<'a> {
         let places: Vec<String> = external.params.iter().map(|(param, _)| param.clone()).collect();
         let (span, places) = (self.span(at), places.join(", "));
         let message = format!("`{name}` is a function of tensors from outside, and is called where it stands");
-        let help = format!("write a function that calls it, `fn {places}. {name}({places})`, each parameter with its type");
+        let help =
+            format!("write a function that calls it, `fn {places}. {name}({places})`, each parameter with its type");
         self.diagnose(Diagnostic::new("function-as-value", span, message).help(help));
         true
     }

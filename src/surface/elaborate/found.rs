@@ -104,7 +104,13 @@ impl<'a> Elaborator<'a> {
         };
         for part in path.into_iter().rev() {
             found = match (part, found) {
-                (Part::Half(first), Refined::Pair(a, b)) => if first { (*a).clone() } else { (*b).clone() },
+                (Part::Half(first), Refined::Pair(a, b)) => {
+                    if first {
+                        (*a).clone()
+                    } else {
+                        (*b).clone()
+                    }
+                }
                 (Part::Element(n), mut found) => {
                     for _ in 0..n {
                         let Refined::Tensor(element) = found else { return Refined::Any };

@@ -175,7 +175,10 @@ impl<'a> Elaborator<'a> {
         if indices.len() != param.axes.len() || whole {
             let span = self.span(at);
             let takes = count(param.axes.len(), "index", "indices");
-            let message = format!("a parameter of a sum type is taken apart element by element: it takes {takes} here, found {}", indices.len());
+            let message = format!(
+                "a parameter of a sum type is taken apart element by element: it takes {takes} here, found {}",
+                indices.len()
+            );
             self.report("too-many-indices", span, message);
             self.values.push(None);
             return;
@@ -254,7 +257,11 @@ impl<'a> Elaborator<'a> {
             let fields = sum.constructors[constructor].fields.len();
             if fields != arm.names.len() {
                 let found = arm.names.len();
-                let message = format!("`{text}` has {}, found {}", count(fields, "field", "fields"), count(found, "name", "names"));
+                let message = format!(
+                    "`{text}` has {}, found {}",
+                    count(fields, "field", "fields"),
+                    count(found, "name", "names")
+                );
                 let help = match fields {
                     0 => format!("its arm is `{text} -> ..`"),
                     1 => format!("its arm is `{text}(a) -> ..`"),

@@ -68,7 +68,8 @@ impl<'a> Elaborator<'a> {
                 return Some(value);
             }
             let formal = super::sizes::show_formal(source, ty);
-            let message = format!("a value of type `{formal}` is expected, found one of type `{}`", self.show_type(found));
+            let message =
+                format!("a value of type `{formal}` is expected, found one of type `{}`", self.show_type(found));
             self.report("type-mismatch", span, message);
             None
         });
@@ -230,7 +231,10 @@ impl<'a> Elaborator<'a> {
                 }
                 _ => {
                     let (span, n) = (self.span(*place), self.show(&extent));
-                    let message = format!("`{}` takes an `index {n}` as `{}`, found another value", definition.name.text, name.text);
+                    let message = format!(
+                        "`{}` takes an `index {n}` as `{}`, found another value",
+                        definition.name.text, name.text
+                    );
                     let help = "an index is made of indices, sizes, integers, maps and `argmax`; `let k : index n = ..` gives a name the type";
                     self.diagnose(Diagnostic::new("expected-index", span, message).help(help));
                     return None;

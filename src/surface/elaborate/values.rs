@@ -93,7 +93,9 @@ impl<'a> Elaborator<'a> {
             }
             Expr::Call { callee, args } => self.call(at, callee, args),
             Expr::Access { .. } if self.applied_map(at).is_some() => self.index_value(at),
-            Expr::Access { array, indices } if self.sum_param(*array).is_some() => self.sum_element(at, *array, indices),
+            Expr::Access { array, indices } if self.sum_param(*array).is_some() => {
+                self.sum_element(at, *array, indices)
+            }
             Expr::Access { array, indices } => {
                 self.enter_anchor();
                 let sparse = self.as_variable(*array).filter(|v| self.sparse(*v).is_some());

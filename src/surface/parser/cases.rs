@@ -139,7 +139,11 @@ impl Parser<'_> {
                 let message = format!("the index `{}` is one number: give it an axis", name.text);
                 let help = format!("declare `param {0} : [1] index n`, and read `{0}[0]`", name.text);
                 self.push_diagnostic(Diagnostic::new("index-parameter", ty.span, message).help(help));
-                return Some(Decl::Map { name: name.clone(), source: vec![self.error_leaf().id], target: self.error_leaf().id });
+                return Some(Decl::Map {
+                    name: name.clone(),
+                    source: vec![self.error_leaf().id],
+                    target: self.error_leaf().id,
+                });
             }
             TypeKind::Index(n) => Decl::Map { name: name.clone(), source: axes, target: *n },
             TypeKind::Sum(sum, _) => self.sum_param(name, axes, sum)?,

@@ -601,9 +601,7 @@ impl Parser<'_> {
                 let callee = Name { text: "select".to_owned(), span: state.span };
                 self.node(Expr::Call { callee, args: vec![cond, operand.id, before.id] }, operand.span)
             }
-            Frame::Typed { ty } => {
-                self.node(Expr::Typed { value: operand.id, ty, trusted: false }, operand.span)
-            }
+            Frame::Typed { ty } => self.node(Expr::Typed { value: operand.id, ty, trusted: false }, operand.span),
             Frame::Arm { start, value, arms, constructor, names, sound } => {
                 let arm = sound.then_some(Arm { constructor, names, body: operand.id });
                 self.finish_case((start, value), arms, arm, operand.span)

@@ -121,7 +121,9 @@ impl Parser<'_> {
             Some(Frame::LetValue { .. }) if is_decl(self.token()) => {
                 let message = format!("expected the rest of the program behind a `let`, found {found}");
                 let help = match self.token() {
-                    Token::Def => "definitions come before the first `let`; a function that uses a variable is `let f = fn a : real. ..`",
+                    Token::Def => {
+                        "definitions come before the first `let`; a function that uses a variable is `let f = fn a : real. ..`"
+                    }
                     _ => "declarations come before the first `let`",
                 };
                 return self.report(Diagnostic::new("misplaced-declaration", self.current.span, message).help(help));

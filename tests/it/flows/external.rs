@@ -87,7 +87,8 @@ fn random_programs_have_the_derivatives_of_the_definition() {
             continue;
         }
         called += 1;
-        let twin = Function::parse(&format!("{before}{SUMS}{after}")).unwrap_or_else(|e| panic!("{}\n{e:#}", drawn.text));
+        let twin =
+            Function::parse(&format!("{before}{SUMS}{after}")).unwrap_or_else(|e| panic!("{}\n{e:#}", drawn.text));
         let outside = parsed(&drawn.text, &sums()).unwrap_or_else(|e| panic!("{}\n{e:#}", drawn.text));
         let names: Vec<String> = twin.signature().params.values().map(|param| param.name.clone()).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -111,7 +112,8 @@ fn random_programs_have_the_derivatives_of_the_definition() {
                 }
             };
             let found = found.unwrap_or_else(|error| panic!("{mode:?} {error}\n{}", drawn.text));
-            let complain = |what: &str, error: String| panic!("seed {seed}, {what} {mode:?}: {error}\n{}\n{outside}", drawn.text);
+            let complain =
+                |what: &str, error: String| panic!("seed {seed}, {what} {mode:?}: {error}\n{}\n{outside}", drawn.text);
             expected.compare("kernel", &found, Ways::Simplified).unwrap_or_else(|error| complain("kernel", error));
             moved += usize::from(mode.is_some() && found.iter().any(|x| *x != 0.0));
             let text = outside.to_string();
@@ -127,13 +129,14 @@ fn random_programs_have_the_derivatives_of_the_definition() {
 #[test]
 fn calls_stand_wherever_a_value_does() {
     // Both sides of `x y'` and its trace, for vectors of any two lengths.
-    let outer = UserFunction::external("outer(x : [m] real, y : [n] real, s : real) : ([m, n] real, real)", |x, out| {
-        let n = x[1].shape()[0];
-        for (k, z) in out[0].iter_mut().enumerate() {
-            *z = x[2][0] * x[0][k / n] * x[1][k % n];
-        }
-        out[1][0] = x[2][0];
-    });
+    let outer =
+        UserFunction::external("outer(x : [m] real, y : [n] real, s : real) : ([m, n] real, real)", |x, out| {
+            let n = x[1].shape()[0];
+            for (k, z) in out[0].iter_mut().enumerate() {
+                *z = x[2][0] * x[0][k / n] * x[1][k % n];
+            }
+            out[1][0] = x[2][0];
+        });
     let functions = [sums(), vec![outer.expect("a header")]].concat();
     let at = inputs! { "x" => [1.0, 2.0, 3.0], "A" => iverson::ndarray::array![[1.0, 2.0], [3.0, 4.0]] };
     for (text, value) in [
@@ -170,7 +173,8 @@ fn a_branch_that_is_not_taken_calls_nothing() {
         dx[0].iter_mut().enumerate().for_each(|(i, dx)| *dx = given[2][i] / (2.0 * given[1][i]));
     });
     let functions = [root.expect("its adjoint")];
-    let text = "param A : [m, n] real\nparam c : [m] real\nsum i < m. if c[i] > 0 then sum j < n. root(A[i])[j] else c[i]";
+    let text =
+        "param A : [m, n] real\nparam c : [m] real\nsum i < m. if c[i] > 0 then sum j < n. root(A[i])[j] else c[i]";
     let gradient = parsed(text, &functions).and_then(|f| f.value_and_gradient(["A"])).expect("a gradient");
     let a = iverson::ndarray::array![[4.0, 9.0], [-1.0, 1.0], [16.0, 1.0]];
     let given = inputs! { "A" => a, "c" => [1.0, -1.0, 2.0] };
@@ -195,8 +199,12 @@ fn second_derivatives_go_through_what_is_given() {
     let function = parsed(text, std::slice::from_ref(&square)).expect("it is right");
     assert_eq!(all_ways(&function.gradient(["x"]).expect("a gradient"), &inputs! { "x" => 3.0 }), Ok(vec![27.0]));
     let refused = function.hessian(["x"]).expect_err("nothing is known of the adjoint").to_string();
-    assert!(refused.contains("`square_adjoint` from outside, of which no `square_adjoint_forward` is given"), "{refused}");
-    let header = "square_adjoint_forward(x : real, y : real, dy : real, z : real, tx : real, ty : real, tdy : real) : real";
+    assert!(
+        refused.contains("`square_adjoint` from outside, of which no `square_adjoint_forward` is given"),
+        "{refused}"
+    );
+    let header =
+        "square_adjoint_forward(x : real, y : real, dy : real, z : real, tx : real, ty : real, tdy : real) : real";
     let second = UserFunction::external(header, |given, out| {
         let [x, _, dy, _, tx, _, tdy] = given else { return };
         out[0][0] = 2.0 * tx[0] * dy[0] + 2.0 * x[0] * tdy[0];
@@ -206,7 +214,10 @@ fn second_derivatives_go_through_what_is_given() {
     assert_eq!(all_ways(&hessian, &inputs! { "x" => 3.0 }), Ok(vec![18.0]));
     let other = UserFunction::external("square_adjoint_forward(x : real) : real", |_, _| {}).expect("a header");
     let refused = parsed(text, &[square, other]).and_then(|f| f.hessian(["x"])).expect_err("it is another function");
-    assert!(refused.to_string().contains("does not take and give what a derivative of `square_adjoint` does"), "{refused}");
+    assert!(
+        refused.to_string().contains("does not take and give what a derivative of `square_adjoint` does"),
+        "{refused}"
+    );
 }
 
 /// A panic is an error, and nothing is left undone by it.
@@ -224,13 +235,17 @@ fn a_panic_is_an_error_of_the_call() {
         assert_eq!(kernel.call(&wrong).err(), Some(Error::Request(said.to_owned())), "{engine:?}");
         assert_eq!(kernel.call(&right).expect("it runs")["value"].as_scalar(), Some(3.0), "{engine:?}");
     }
-    assert_eq!(reference::evaluate(function.flow().expect("a call"), &wrong).err(), Some(Error::Request(said.to_owned())));
+    assert_eq!(
+        reference::evaluate(function.flow().expect("a call"), &wrong).err(),
+        Some(Error::Request(said.to_owned()))
+    );
 }
 
 /// Kernels of several threads call one function at the same time.
 #[test]
 fn threads_share_a_function() {
-    let function = parsed("param x : [n] real\nsum(sums(x))", &sums()).and_then(|f| f.gradient(["x"])).expect("it is right");
+    let function =
+        parsed("param x : [n] real\nsum(sums(x))", &sums()).and_then(|f| f.gradient(["x"])).expect("it is right");
     let given = inputs! { "x" => vec![1.0; 100] };
     let expected: Vec<f64> = (1..=100).rev().map(f64::from).collect();
     for engine in [Engine::Interpreter, Engine::Native] {
@@ -259,7 +274,11 @@ fn it_is_called_in_rust_and_composed() {
     let given = inputs! { "x" => [1.0, 2.0] };
     let built = Function::build_with(&program, &sums()).and_then(|f| f.gradient(["x"])).expect("it has a gradient");
     assert_eq!(all_ways(&built, &given), Ok(vec![8.0, 6.0]));
-    let alone = Function::external("sums(x : [n] real) : [n] real", |x, y| forwards(&x[0], y[0]), |given, dx| backwards(&given[2], dx[0]));
+    let alone = Function::external(
+        "sums(x : [n] real) : [n] real",
+        |x, y| forwards(&x[0], y[0]),
+        |given, dx| backwards(&given[2], dx[0]),
+    );
     let composed = Function::parse("param y : [n] real\nsum(y^2)").and_then(|f| f.compose(&alone.expect("a header")));
     let composed = composed.and_then(|f| f.gradient(["x"])).expect("it has a gradient");
     assert_eq!(all_ways(&composed, &given), Ok(vec![8.0, 6.0]));
@@ -296,13 +315,17 @@ fn what_is_refused() {
     let function = parsed("param x : [n] real\nsum(sums(x))", &[bare]).expect("it is right");
     for (mode, said) in [(Mode::Gradient, "`with_adjoint`"), (Mode::Forward, "`with_forward`")] {
         let found = function.derive(&Request::new(mode, &["x"])).expect_err("none is given").to_string();
-        assert!(found.contains("the derivative goes through the function `sums` from outside") && found.contains(said), "{found}");
+        assert!(
+            found.contains("the derivative goes through the function `sums` from outside") && found.contains(said),
+            "{found}"
+        );
     }
     let saved = serde_json::to_string(&function).expect_err("code is not saved").to_string();
     assert!(saved.contains("the function `sums` is code in Rust and cannot be saved"), "{saved}");
     let emitted = function.loops(&mut Stages::new()).and_then(|loops| source(&loops, Target::Module));
     let emitted = emitted.expect_err("text of its own calls nobody").to_string();
     assert!(emitted.contains("cannot call functions of tensors from outside"), "{emitted}");
-    let transposed = function.derive(&Request::new(Mode::Transpose, &["x"])).expect_err("nothing is known of it").to_string();
+    let transposed =
+        function.derive(&Request::new(Mode::Transpose, &["x"])).expect_err("nothing is known of it").to_string();
     assert!(transposed.contains("it calls a function from outside"), "{transposed}");
 }

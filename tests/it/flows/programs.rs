@@ -154,14 +154,19 @@ fn as_typed(rng: &mut Rng, e: &str, number: usize) -> String {
     match rng.u8(0..6) {
         0 => format!("(case left({e}) of {})", arms(&a, "b'[0]")),
         1 => format!("(case both({e}, [1, 2]) of {})", arms("3", &a)),
-        2 => format!("(let s' : side = (if 1 < 2 then both(1, gen i' < 2. {e}) else none) in case s' of {})", arms("3", "b'[1]")),
+        2 => format!(
+            "(let s' : side = (if 1 < 2 then both(1, gen i' < 2. {e}) else none) in case s' of {})",
+            arms("3", "b'[1]")
+        ),
         3 => {
             let steps = "fold t' < 2, (k' : index 3, s' : side) = (0, none)";
             let step = format!("(if k' = 0 then 1 else 2, left({e}))");
             format!("(let (k', s') = ({steps}. {step}) in [k' = 2] * case s' of {})", arms(&a, "1"))
         }
         4 => format!("(let k' : index 4 = (if 1 < 2 then 3 else 0) in sum j' < 4. [k' = j'] * {e})"),
-        _ => format!("(let k' = fold t' < 3, k' : index 5 = 1. (if k' = 1 then 3 else k') in (gen j' < 5. [j' = k'] * {e})[k'])"),
+        _ => format!(
+            "(let k' = fold t' < 3, k' : index 5 = 1. (if k' = 1 then 3 else k') in (gen j' < 5. [j' = k'] * {e})[k'])"
+        ),
     }
 }
 
@@ -667,7 +672,12 @@ impl Maker {
     fn real(&mut self, scope: &Scope, depth: u32) -> String {
         let e = self.plain_real(scope, depth);
         if let Some(rng) = &mut self.types {
-            return if rng.u8(0..100) < 12 { as_typed(rng, &e, self.names) } else { e };
+            if rng.u8(0..100) >= 12 {
+                return e;
+            }
+            // What begins with a parenthesis does so still.
+            let typed = as_typed(rng, &e, self.names);
+            return if e.starts_with('(') { typed } else { format!("1 * {typed}") };
         }
         let Some(rng) = &mut self.functions else { return e };
         if rng.u8(0..100) < 15 { as_function(rng, &e, scope) } else { e }
