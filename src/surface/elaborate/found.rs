@@ -51,6 +51,9 @@ pub(super) struct Told {
     of: StandIn,
 }
 
+/// The numbers at which a term is read, and what is known where it is.
+type Around = (Vec<Told>, Pred);
+
 impl<'a> Elaborator<'a> {
     /// What a type as written says beside the type of the term. Types nest to a bounded depth.
     pub(super) fn refine(&mut self, ty: &TypeExpr) -> Option<Refined> {
@@ -241,11 +244,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Index expressions about new indices in the place of stand-ins, and these.
-    pub(super) fn told(
-        &mut self,
-        places: Vec<Option<Affine>>,
-        axes: &[Size],
-    ) -> Option<(Vec<Option<Affine>>, (Vec<Told>, Pred))> {
+    pub(super) fn told(&mut self, places: Vec<Option<Affine>>, axes: &[Size]) -> Option<(Vec<Option<Affine>>, Around)> {
         let mut found = Vec::new();
         places.iter().flatten().for_each(|a| self.add_stand_ins(a, &mut found));
         let mut told = Vec::new();
@@ -269,12 +268,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// `sum q < n. [k = q] * value`. What is known to hold where the numbers are indices, such as that places are in bounds, is said as well.
-    pub(super) fn around_told(
-        &mut self,
-        (told, known): (Vec<Told>, Pred),
-        value: Option<TermId>,
-        span: Span,
-    ) -> Option<TermId> {
+    pub(super) fn around_told(&mut self, (told, known): Around, value: Option<TermId>, span: Span) -> Option<TermId> {
         let (mut known, mut value) = (Some(known), value?);
         for Told { index, of } in told.into_iter().rev() {
             let (number, place) = (self.push(Term::Var(of.var), span)?, self.index_term(index, span)?);

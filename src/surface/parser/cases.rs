@@ -40,7 +40,8 @@ impl Parser<'_> {
         self.lexer.bars += 1;
         let sound = self.expect(Token::Equal, "and the constructors of the type");
         let mut constructors = Vec::new();
-        while sound {
+        let mut goes_on = sound;
+        while goes_on {
             let Some(name) = self.name("the name of a constructor, as in `type shape = circle real | nothing`") else {
                 break;
             };
@@ -51,9 +52,7 @@ impl Parser<'_> {
                 _ => Some(Vec::new()),
             };
             constructors.push(Constructor { name, fields: fields.unwrap_or_default() });
-            if self.eat(Token::Bar).is_none() {
-                break;
-            }
+            goes_on = self.eat(Token::Bar).is_some();
         }
         self.lexer.bars -= 1;
         Some(Decl::Type { name, constructors })
