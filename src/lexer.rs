@@ -231,6 +231,20 @@ impl<'a> Lexer<'a> {
         }
     }
 
+    /// `!=`, and `|` where it stands between parts.
+    fn other_sign(&mut self) -> Option<Token> {
+        let rest = self.rest();
+        let (length, token) = if rest.starts_with("!=") {
+            (2, Token::NotEqual)
+        } else if self.bars > 0 && rest.starts_with('|') && !rest.starts_with("||") {
+            (1, Token::Bar)
+        } else {
+            return None;
+        };
+        self.at += length;
+        Some(token)
+    }
+
     fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or("")
     }
@@ -313,12 +327,8 @@ impl<'a> Lexer<'a> {
             } else if let Some(token) = symbol(c) {
                 self.at += c.len_utf8();
                 self.operator(token, start, diagnostics)
-            } else if c == '|' && self.bars > 0 && !self.rest().starts_with("||") {
-                self.at += 1;
-                Token::Bar
-            } else if self.rest().starts_with("!=") {
-                self.at += 2;
-                Token::NotEqual
+            } else if let Some(token) = self.other_sign() {
+                token
             } else {
                 self.bad_characters(diagnostics);
                 continue;

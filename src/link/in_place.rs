@@ -34,7 +34,9 @@ impl<'a> Events<'a> {
             self.next += 1;
             let event = |place| Event { order: self.next, loops: loops.clone(), place };
             match stmt {
-                Stmt::Define(_, Real::Load(place)) if place.buffer == before => self.loads.push(event(Some(place))),
+                Stmt::Define(_, Real::Load(place)) | Stmt::Length { place, .. } if place.buffer == before => {
+                    self.loads.push(event(Some(place)))
+                }
                 Stmt::Store(place, _) if place.buffer == after => self.stores.push(event(Some(place))),
                 Stmt::Fill(buffer) if *buffer == after => self.stores.push(event(None)),
                 // What is called reads all of the state at once.
@@ -85,7 +87,11 @@ pub(super) fn replace(body: &mut [Stmt], from: BufferId, to: BufferId) {
     for stmt in body {
         match stmt {
             Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => replace(body, from, to),
-            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) if place.buffer == from => place.buffer = to,
+            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) | Stmt::Length { place, .. }
+                if place.buffer == from =>
+            {
+                place.buffer = to
+            }
             Stmt::Fill(buffer) if *buffer == from => *buffer = to,
             Stmt::Call { takes, gives, .. } => {
                 let runs = takes.iter_mut().chain(gives).filter(|run| run.place.buffer == from);

@@ -27,7 +27,7 @@ impl<'a> Nester<'a> {
             Placement::Given(stored) | Placement::Stored(stored) => stored.entries.is_none(),
             Placement::Dead | Placement::Inline(_) => false,
         };
-        let known = !one_hot.source(args).iter().any(waits);
+        let known = !one_hot.source(args).ok()?.iter().any(waits);
         (stored && known && args.get(one_hot.axis).is_some_and(waits)).then_some((one_hot, args))
     }
 
@@ -46,7 +46,7 @@ impl<'a> Nester<'a> {
             let (one_hot, args) = OneHot::asked(self.program, p)?;
             let stored = matches!(self.plan.placements[one_hot.number], Placement::Given(_) | Placement::Stored(_));
             open.unit(args.get(one_hot.axis)?).filter(|_| stored)?;
-            let source = one_hot.source(args);
+            let source = one_hot.source(args).ok()?;
             open.unbound.iter().position(|(i, _)| source.iter().any(|a| a.mentions(*i)))
         })
     }
@@ -55,7 +55,7 @@ impl<'a> Nester<'a> {
     pub(super) fn bind_told(&mut self, open: &Open, at: usize, body: Body<'_, 'a>) -> Result<()> {
         let atom = open.conjuncts[at].clone();
         let Some((one_hot, args)) = OneHot::asked(self.program, &atom) else { return self.range(open.clone(), body) };
-        let source = one_hot.source(args);
+        let source = one_hot.source(args)?;
         let program = self.program;
         let Pred::Relation { relation: RelationRef::Computed { var, .. }, .. } = &atom else { return Ok(()) };
         let (extent, last) = (&program.stmts[*var].dims[one_hot.axis], &args[one_hot.axis]);

@@ -200,6 +200,8 @@ impl Plan {
         self.work = SideTable::new(len, 0);
         self.buffers = Arena::new();
         let outside = shapes_outside(program);
+        let live_stmts = program.stmts.ids().filter(|x| live[*x]);
+        let tells: BTreeSet<VarId> = live_stmts.filter_map(|x| telling(program, x)).collect();
         let mut efforts = SideTable::new(len, Effort::LOAD);
         for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
             // All statements are decided about again for each round of what turns out to be stored.
@@ -227,25 +229,25 @@ impl Plan {
                     }
                 }
             }
-            if let Some(number) = telling(program, x)
-                && matches!(self.placements[number], Placement::Inline(_))
-            {
-                self.store(program, number, None, |stored| Decision::Tells { stored });
-                self.work.set(number, 0);
-                efforts.set(number, Effort::LOAD);
-            }
             let effort = self.effort(program, stmt, &efforts);
             efforts.set(x, effort);
             let readers = uses.all(x);
             let in_place = match (output, &stmt.rhs) {
                 (Some(_), _) => None,
                 (None, Rhs::Number(_)) => Some(None),
+                _ if tells.contains(&x) => None,
+                // It is asked at one place.
+                _ if effort.is_small() && effort.work < LOOP && telling(program, x).is_some() => {
+                    let (tensor, operations) = (self.names.get(x), effort.work);
+                    Some(Some(Decision::Cheap { tensor, operations }))
+                }
                 _ if again.contains(&x) => None,
                 _ => self.in_place(program, x, effort, &readers, &outside, beside.contains(&x)).map(Some),
             };
             match in_place {
                 Some(decision) => {
-                    self.work.set(x, effort.work);
+                    let told = telling(program, x).is_some();
+                    self.work.set(x, if told { effort.work.min(CHEAP) } else { effort.work });
                     self.placements.set(x, Placement::Inline(decision));
                 }
                 None => {
@@ -253,6 +255,7 @@ impl Plan {
                     let (operations, loops) = (work % LOOP, work / LOOP);
                     self.store(program, x, output, |stored| match (output, readers.len()) {
                         (Some(_), _) => Decision::Result { stored },
+                        _ if tells.contains(&x) => Decision::Tells { stored },
                         _ if !effort.is_small() => Decision::Nested { stored, statements, levels },
                         _ if again.contains(&x) => Decision::Again { stored, operations, loops },
                         _ if is_of_other_rows(program, x, &readers) => Decision::OtherRows { stored },

@@ -91,7 +91,7 @@ fn restore(body: &mut [Stmt], copy: &pack::Copy) {
     for stmt in body {
         match stmt {
             Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => restore(body, copy),
-            Stmt::Define(_, Real::Load(place)) if place.buffer == copy.to => {
+            Stmt::Define(_, Real::Load(place)) | Stmt::Length { place, .. } if place.buffer == copy.to => {
                 place.buffer = copy.param;
                 let last = place.at.pop();
                 place.at.splice(copy.axis..copy.axis, last);

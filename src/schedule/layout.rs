@@ -118,7 +118,9 @@ fn permute(body: &mut [Stmt], buffer: BufferId, axis: usize) {
     for stmt in body {
         match stmt {
             Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => permute(body, buffer, axis),
-            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) if place.buffer == buffer => {
+            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) | Stmt::Length { place, .. }
+                if place.buffer == buffer =>
+            {
                 move_last(&mut place.at, axis);
             }
             _ => {}
@@ -143,7 +145,7 @@ fn places(body: &[Stmt]) -> Vec<&Place> {
 
 fn place(stmt: &Stmt) -> Option<&Place> {
     match stmt {
-        Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => Some(place),
+        Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) | Stmt::Length { place, .. } => Some(place),
         _ => None,
     }
 }

@@ -463,7 +463,7 @@ impl<'a> Simple<'a> {
             match stmt {
                 Stmt::Store(place, _) => free &= self.places().all(|own| own.buffer != place.buffer),
                 Stmt::Fill(buffer) => free &= self.places().all(|own| own.buffer != *buffer),
-                Stmt::Define(_, Real::Load(place)) => {
+                Stmt::Define(_, Real::Load(place)) | Stmt::Length { place, .. } => {
                     free &= self.stores.iter().all(|own| own.buffer != place.buffer);
                 }
                 _ => free &= stmt.changes().is_none_or(|r| !self.changes.contains(&r)),

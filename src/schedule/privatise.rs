@@ -185,7 +185,7 @@ fn row_loop(stmt: &Stmt) -> Option<(IndexId, Option<IndexId>)> {
 
 fn place(stmt: &Stmt) -> Option<&Place> {
     match stmt {
-        Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => Some(place),
+        Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) | Stmt::Length { place, .. } => Some(place),
         _ => None,
     }
 }
@@ -221,7 +221,9 @@ fn put(body: &mut [Stmt], buffer: BufferId, axis: usize, part: &Affine) {
             Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
                 put(body, buffer, axis, part);
             }
-            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) if place.buffer == buffer => {
+            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) | Stmt::Length { place, .. }
+                if place.buffer == buffer =>
+            {
                 if let Some(at) = place.at.get_mut(axis) {
                     *at = part.clone();
                 }

@@ -648,7 +648,9 @@ fn move_rows(stmt: &mut Stmt, buffer: BufferId, axis: usize, part: IndexId, bloc
         Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
             body.iter_mut().try_for_each(|stmt| move_rows(stmt, buffer, axis, part, block))
         }
-        Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) if place.buffer == buffer => {
+        Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) | Stmt::Length { place, .. }
+            if place.buffer == buffer =>
+        {
             if let Some(at) = place.at.get_mut(axis) {
                 *at = at.sub(&Affine::index(block).scale(ROW_BLOCK)?)?;
             }

@@ -1,11 +1,14 @@
 //! Tensors that say at which place a number stands: one-hot tensors, `c = gen g, q. (k[g] = q)`. A number equals at most one integer, so at most one
 //! element is not zero along `q`.
 
-use crate::base::{Id, VarId};
-use crate::index::{Affine, Pred, RelationRef, View};
-use crate::scalar::{Comparison, Function, Number, Op, Primitive};
+use std::collections::BTreeSet;
 
-use super::{Program, Rhs};
+use crate::base::{Id, IndexId, VarId};
+use crate::index::{Affine, Checked, Pred, RelationRef, View};
+use crate::scalar::{Comparison, Function, Number, Op, Primitive};
+use crate::solver::solutions;
+
+use super::{Program, Rhs, Stmt};
 
 /// A tensor that is zero but where its index on an axis is a number.
 pub(crate) struct OneHot {
@@ -13,8 +16,8 @@ pub(crate) struct OneHot {
     pub axis: usize,
     /// The tensor that holds the number.
     pub number: VarId,
-    /// The axes of the one-hot tensor that are those of the numbers.
-    pub at: Vec<usize>,
+    /// Where it is, over the axes of the one-hot tensor.
+    pub at: Vec<Affine>,
 }
 
 impl OneHot {
@@ -29,9 +32,10 @@ impl OneHot {
         [(a, b), (b, a)].into_iter().find_map(|(index, number)| {
             let (index, axes) = read_at(program, *index, guard);
             let Rhs::Number(Number::Index(index)) = &program.stmts.get(index)?.rhs else { return None };
-            let axis = *axes.get(index.as_index()?.index())?;
+            let axis = axes.get(index.as_index()?.index())?.as_index()?.index();
             let (number, at) = read_at(program, *number, guard);
-            (!at.contains(&axis)).then_some(OneHot { axis, number, at })
+            let is_free = !at.iter().any(|a| a.mentions(IndexId::from_index(axis)));
+            is_free.then_some(OneHot { axis, number, at })
         })
     }
 
@@ -45,24 +49,58 @@ impl OneHot {
     }
 
     /// The arguments at which the number is read.
-    pub fn source(&self, args: &[Affine]) -> Vec<Affine> {
-        self.at.iter().filter_map(|axis| args.get(*axis).cloned()).collect()
+    pub fn source(&self, args: &[Affine]) -> Checked<Vec<Affine>> {
+        self.at.iter().map(|a| a.substitute(&|i| args.get(i.index()).cloned())).collect()
     }
 }
 
-/// The tensor of which another is a copy with other axes where a guard holds, and which of the copy's axes it has.
-fn read_at(program: &Program, copy: VarId, around: &Pred) -> (VarId, Vec<usize>) {
+/// The tensor of which another is a copy where a guard holds, and the place that is read, over the axes of the copy.
+fn read_at(program: &Program, copy: VarId, around: &Pred) -> (VarId, Vec<Affine>) {
     let rank = program.stmts[copy].dims.len();
-    let (mut x, mut at): (VarId, Vec<usize>) = (copy, (0..rank).collect());
-    while let Rhs::Contract { sums, guard, operands } = &program.stmts[x].rhs {
-        // The axes of the copy are those of the guard around.
-        if !guard.is_true() && !(x == copy && guard == around) {
-            break;
-        }
-        let ([], [operand]) = (sums.as_slice(), operands.as_slice()) else { break };
-        let axes = operand.indices.iter().map(|i| at.get(i.index()).copied()).collect::<Option<Vec<usize>>>();
-        let Some(axes) = axes else { break };
-        (x, at) = (operand.var, axes);
+    let (mut x, mut at): (VarId, Vec<Affine>) =
+        (copy, (0..rank).map(|k| Affine::index(IndexId::from_index(k))).collect());
+    // The axes of the copy are those of the guard around.
+    while let Some(place) = place_read(&program.stmts[x], if x == copy { Some(around) } else { None }) {
+        let (y, indices) = place;
+        let places = indices.iter().map(|a| a.substitute(&|i| at.get(i.index()).cloned()));
+        let Ok(places) = places.collect::<Checked<Vec<Affine>>>() else { break };
+        (x, at) = (y, places);
     }
     (x, at)
+}
+
+/// The tensor that a statement reads at one place for each of its own, and the place over its `gen` indices.
+fn place_read(stmt: &Stmt, around: Option<&Pred>) -> Option<(VarId, Vec<Affine>)> {
+    let Rhs::Contract { sums, guard, operands } = &stmt.rhs else { return None };
+    let [operand] = operands.as_slice() else { return None };
+    let rank = stmt.dims.len();
+    let holds = |p: &Pred| around.is_some_and(|around| around.conjuncts().contains(p));
+    if sums.is_empty() && !guard.is_false() {
+        return guard
+            .conjuncts()
+            .iter()
+            .all(holds)
+            .then(|| (operand.var, operand.indices.iter().map(|i| Affine::index(*i)).collect()));
+    }
+    // Each `sum` index has its value by an equation, and nothing else is asked than around.
+    let open: Vec<IndexId> = (rank..rank + sums.len()).map(IndexId::from_index).collect();
+    let solved = |i: IndexId| {
+        let mut found = solutions(&open, guard.conjuncts());
+        found.find(|(_, s, value)| *s == i && !open.iter().any(|j| value.mentions(*j)))
+    };
+    let mut used = BTreeSet::new();
+    let mut places = Vec::with_capacity(operand.indices.len());
+    for i in &operand.indices {
+        places.push(match i.index() < rank {
+            true => Affine::index(*i),
+            false => {
+                let (conjunct, _, value) = solved(*i)?;
+                used.insert(conjunct);
+                value
+            }
+        });
+    }
+    let mut others = guard.conjuncts().iter().enumerate().filter(|(at, _)| !used.contains(at));
+    let is_solved = !guard.is_false() && open.iter().all(|i| solved(*i).is_some());
+    (is_solved && others.all(|(_, p)| holds(p))).then_some((operand.var, places))
 }

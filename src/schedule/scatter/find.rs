@@ -27,8 +27,8 @@ pub(super) enum Source {
     Tuples { relation: RelationId, axis: usize, coordinates: Vec<(usize, IndexId)>, entries: Vec<IndexId> },
     /// All places of an axis, of which a register selects those where a workspace is not zero at the source, on this axis of it, and the target, on the other.
     Places { from: BufferId, source: (IndexId, Size), axis: usize, selects: RealId },
-    /// All places of an axis, at each of which a number tells the target.
-    Numbers { source: (IndexId, Size), number: Place },
+    /// All places of an axis, at each of which a number tells the target: it is the number and a constant.
+    Numbers { source: (IndexId, Size), number: Place, shift: i64 },
 }
 
 /// A sum by target, or several of the same sources.
@@ -107,6 +107,8 @@ struct Scope<'a> {
     first: BTreeMap<IndexId, &'a Segment>,
     /// The tests.
     tests: Vec<&'a Segment>,
+    /// Whether there are others.
+    tested: bool,
 }
 
 pub(super) struct Finder<'a> {
@@ -146,11 +148,12 @@ impl<'a> Finder<'a> {
                     }
                 },
                 Stmt::If { cond: Cond::NonNegative(a), body } => {
-                    if let Some(segment) = a.as_index().and_then(|i| scope.first.get(&i)) {
-                        let mut scope = scope.clone();
-                        scope.tests.push(segment);
-                        self.inside(body, &scope, path, found);
+                    let mut inner = scope.clone();
+                    match a.as_index().and_then(|i| scope.first.get(&i)) {
+                        Some(segment) => inner.tests.push(segment),
+                        None => inner.tested = true,
                     }
+                    self.inside(body, &inner, path, found);
                 }
                 _ => {}
             }
@@ -160,9 +163,10 @@ impl<'a> Finder<'a> {
 
     fn sum(&self, stmt: &'a Stmt, scope: &Scope<'a>) -> Option<Sum> {
         match stmt {
-            Stmt::For { domain: Domain::Segment(_), .. } => self.over_tuples(stmt, scope),
+            Stmt::For { domain: Domain::Segment(_), .. } if !scope.tested => self.over_tuples(stmt, scope),
             Stmt::For { domain: Domain::Range { .. }, .. } => {
-                self.over_places(stmt, scope).or_else(|| self.over_numbers(stmt, scope))
+                let places = if scope.tested { None } else { self.over_places(stmt, scope) };
+                places.or_else(|| self.over_numbers(stmt, scope))
             }
             _ => None,
         }
@@ -278,12 +282,20 @@ impl<'a> Finder<'a> {
             return None;
         }
         let equal = Function::from(Op::Compare(Comparison::Equal));
-        let Some(Real::Apply(function, sides)) = defined(selects) else { return None };
+        let mut compared = defined(selects)?;
+        // What is asked beside.
+        while let Real::Select(_, a) = compared {
+            compared = defined(*a)?;
+        }
+        let Real::Apply(function, sides) = compared else { return None };
         let [a, b] = sides.as_slice() else { return None };
-        let (number, target) = match (defined(*a)?, defined(*b)?) {
-            (Real::Load(number), Real::Index(t)) | (Real::Index(t), Real::Load(number)) => (number, t.as_index()?),
+        let (number, told) = match (defined(*a)?, defined(*b)?) {
+            (Real::Load(number), Real::Index(t)) | (Real::Index(t), Real::Load(number)) => (number, t),
             _ => return None,
         };
+        // `target + k = number`
+        let target = told.add_constant(-told.offset()).ok()?.as_index()?;
+        let shift = told.offset().checked_neg()?;
         let of_source = |a: &Affine| a.terms().iter().all(|(v, _)| !matches!(v, Var::Index(i) if i != index));
         let is_read_once = number.at.iter().any(|a| a.mentions(*index)) && number.at.iter().all(of_source);
         if *function != equal || !is_read_once {
@@ -292,7 +304,7 @@ impl<'a> Finder<'a> {
         let target = scope.around.iter().find(|(i, _)| *i == target)?.clone();
         let items = self.needed(&items, scope, &added, &BTreeSet::from([*index]))?;
         let ranks = ranks(scope, target.0, &items);
-        let source = Source::Numbers { source, number: number.clone() };
+        let source = Source::Numbers { source, number: number.clone(), shift };
         Some(Sum { target, ranks, source, items, added, locals: Vec::new(), tail: Vec::new() })
     }
 

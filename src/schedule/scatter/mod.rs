@@ -213,7 +213,7 @@ impl Pass<'_> {
         match &sum.source {
             Source::Tuples { .. } => self.by_tuples(nest, sum),
             Source::Places { from, .. } => self.by_places(nest, sum, *from),
-            Source::Numbers { source, number } => self.by_numbers(nest, sum, source, number),
+            Source::Numbers { source, number, shift } => self.by_numbers(nest, sum, source, (number, *shift)),
         }
     }
 
@@ -384,7 +384,7 @@ impl Pass<'_> {
         nest: &Nest,
         sum: &Sum,
         source: &(IndexId, Size),
-        number: &Place,
+        (number, shift): (&Place, i64),
     ) -> Result<Option<(BufferId, u32)>> {
         let worth = || {
             let (targets, row) = (self.length(&sum.target.1)?, self.row(sum)?);
@@ -401,18 +401,22 @@ impl Pass<'_> {
         let (shared, own) = sum.add(buffer, placeholder, &mut local)?;
 
         let mut names = Fresh::after(&[]);
-        let (part, from, target) = (names.fresh_index(), names.fresh_index(), names.fresh_index());
+        let (part, from, told) = (names.fresh_index(), names.fresh_index(), names.fresh_index());
+        let target = Affine::index(told).add_constant(shift)?;
         names.keep(placeholder, part);
         names.keep(source.0, from);
-        names.keep(sum.target.0, target);
+        names.fix(sum.target.0, target.clone());
         let shared = names.body(&shared)?;
         let own = names.body(&own)?;
         let at = number.at.iter().map(|a| a.substitute(&|i| (i == source.0).then(|| from.into())));
         let place = Place { buffer: number.buffer, at: at.collect::<crate::index::Checked<_>>()? };
         let extent = &sum.target.1;
-        let told = Stmt::Length { index: target, place, most: extent.clone() };
-        let inside = Cond::NonNegative(extent.sub(&target.into())?.add_constant(-1)?);
-        let body = vec![told, Stmt::If { cond: inside, body: own }];
+        // The number is that of a target, so it is no larger than this.
+        let most = extent.add_constant(shift.saturating_abs())?;
+        let told = Stmt::Length { index: told, place, most };
+        let below = Cond::NonNegative(extent.sub(&target)?.add_constant(-1)?);
+        let cond = if shift < 0 { Cond::All(vec![Cond::NonNegative(target), below]) } else { below };
+        let body = vec![told, Stmt::If { cond, body: own }];
         let whole = Box::new(Domain::whole(&source.1)?);
         let domain = Domain::Part { whole, part: part.into(), parts, grain: 1 };
         let inside = vec![Stmt::one_by_one(from, domain, body)];

@@ -122,11 +122,7 @@ impl<'a> Elaborator<'a> {
             }
             (_, Some(Global::Definition(def))) => self.call_definition(at, def, args),
             (_, Some(Global::Relation(_))) => {
-                let message = format!("a value is expected, but `{name}` is a relation");
-                self.diagnose(
-                    Diagnostic::new("predicate-as-value", span, message)
-                        .help(format!("put it in a bracket: `[{name}(..)] * e`")),
-                );
+                self.relation_as_value(name, span);
                 self.values.push(None);
             }
             (_, Some(Global::Error)) => {
@@ -208,13 +204,15 @@ impl<'a> Elaborator<'a> {
         function
     }
 
+    fn relation_as_value(&mut self, name: &str, span: Span) {
+        let message = format!("a value is expected, but `{name}` is a relation");
+        let help = format!("put it in a bracket: `[{name}(..)] * e`");
+        self.diagnose(Diagnostic::new("predicate-as-value", span, message).help(help));
+    }
+
     fn not_callable(&mut self, name: &str, args: &[ExprId], span: Span) {
         if name.ends_with('?') {
-            let message = format!("a value is expected, but `{name}` is a relation");
-            self.diagnose(
-                Diagnostic::new("predicate-as-value", span, message)
-                    .help(format!("put it in a bracket: `[{name}(..)] * e`")),
-            );
+            self.relation_as_value(name, span);
             return;
         }
         match self.peek(name) {

@@ -8,7 +8,7 @@ use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use super::names::Meaning;
 use super::text::{count, noun};
 use super::{Elaborator, MAX_OPERANDS, Task};
-use crate::base::work;
+use crate::base::{Span, VarId, work};
 use crate::error::Diagnostic;
 use crate::foreign;
 use crate::index::{Affine, Application, Overflow, RelationRef, Size, Var, View};
@@ -81,12 +81,7 @@ impl<'a> Elaborator<'a> {
                     sum.terms.extend(n.terms().iter().cloned());
                 }
                 Meaning::Var(var) => {
-                    let Some(index) = self.index_of_variable(var) else {
-                        let message = format!("an index is expected, but `{name}` is a value of reals");
-                        return Err(Some(Diagnostic::new("value-as-index", span, message).help(
-                            "reals cannot be rounded to indices: use an index, a size, an integer, a `map`, or `argmax`; what is made of these                              has the type where its name says so, `let k : index n = ..`",
-                        )));
-                    };
+                    let index = self.variable_as_index(var, name, span)?;
                     let index = index.scale(k).map_err(|_| overflow())?;
                     sum.constant = sum.constant.checked_add(index.offset()).ok_or_else(overflow)?;
                     sum.terms.extend(index.terms().iter().cloned());
@@ -150,6 +145,15 @@ impl<'a> Elaborator<'a> {
             }
         }
         Ok(())
+    }
+
+    fn variable_as_index(&mut self, var: VarId, name: &str, span: Span) -> Result<Affine, Option<Diagnostic>> {
+        self.index_of_variable(var).ok_or_else(|| {
+            let message = format!("an index is expected, but `{name}` is a value of reals");
+            let help = "reals cannot be rounded to indices: use an index, a size, an integer, a `map`, or `argmax`; what is made of these has the type \
+                        where its name says so, `let k : index n = ..`";
+            Some(Diagnostic::new("value-as-index", span, message).help(help))
+        })
     }
 
     pub(super) fn finish_affine(

@@ -26,7 +26,8 @@
 //! | `computed` | relations computed from reals: comparisons, `argmax`; and `max` over an index |
 //! | `sharing` | expressions with several users |
 //! | `calls` | scalar functions, expansion of `def` |
-//! | `found` | indices that are found at run time, types at names |
+//! | `found` | indices that are found at run time |
+//! | `typed` | types at names, `let`s and parameters that are indices |
 //! | `functions` | functions as values |
 //! | `typings` | functions that are said to have a type |
 //! | `bounds` | what is known at a place, and the proof that an access is in bounds |
@@ -61,6 +62,7 @@ mod stacks;
 mod sums;
 mod tensors;
 mod text;
+mod typed;
 mod typings;
 mod values;
 

@@ -386,10 +386,7 @@ impl<'a> Elaborator<'a> {
                 _ => "..",
             };
             self.demand_in_bounds(at, what, &args)?;
-            let (at, axes): (Vec<_>, Vec<_>) = places.into_iter().unzip();
-            let (at, told) = self.told(at, &axes)?;
-            let value = self.slice(value, at.into_iter().zip(axes).collect(), span);
-            self.around_told(told, value, span)
+            self.element_told(value, places, span)
         });
         let value = self.wrap(hoisted, value, span);
         self.values.push(value);

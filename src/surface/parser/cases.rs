@@ -40,7 +40,8 @@ impl Parser<'_> {
         self.lexer.bars += 1;
         let sound = self.expect(Token::Equal, "and the constructors of the type");
         let mut constructors = Vec::new();
-        while sound {
+        let mut goes_on = sound;
+        while goes_on {
             let Some(name) = self.name("the name of a constructor, as in `type shape = circle real | nothing`") else {
                 break;
             };
@@ -51,9 +52,7 @@ impl Parser<'_> {
                 _ => Some(Vec::new()),
             };
             constructors.push(Constructor { name, fields: fields.unwrap_or_default() });
-            if self.eat(Token::Bar).is_none() {
-                break;
-            }
+            goes_on = self.eat(Token::Bar).is_some();
         }
         self.lexer.bars -= 1;
         Some(Decl::Type { name, constructors })
@@ -230,7 +229,7 @@ impl Parser<'_> {
         self.advance();
         match self.frames.pop() {
             Some(Frame::CaseValue { start }) => {
-                self.arm(start, value.id, Vec::new());
+                self.arm(start, value.id, Vec::new(), true);
                 Next::Expect
             }
             _ => Next::Operand(value),
@@ -238,7 +237,7 @@ impl Parser<'_> {
     }
 
     /// Reads an arm up to its value.
-    fn arm(&mut self, start: Span, value: ExprId, arms: Vec<Arm>) {
+    fn arm(&mut self, start: Span, value: ExprId, arms: Vec<Arm>, others: bool) {
         let before = self.diagnostics.len();
         let what = "a constructor, as in `case e of circle(r) -> a | nothing -> b`";
         let constructor = self.name(what).unwrap_or_else(|| self.no_name());
@@ -253,7 +252,7 @@ impl Parser<'_> {
         } else {
             self.expect(Token::Arrow, "and the value of the arm");
         }
-        let sound = self.diagnostics.len() == before;
+        let sound = others && self.diagnostics.len() == before;
         self.open(Frame::Arm { start, value, arms, constructor, names, sound });
     }
 
@@ -271,7 +270,7 @@ impl Parser<'_> {
         };
         self.advance();
         arms.extend(sound.then_some(Arm { constructor, names, body: operand.id }));
-        self.arm(start, value, arms);
+        self.arm(start, value, arms, sound);
         Some(Next::Expect)
     }
 

@@ -744,27 +744,6 @@ impl Parser<'_> {
         }
     }
 
-    /// `prod i < n. e` is `fold i < n, p = 1. p * e`, with a name for `p` that nobody can write.
-    fn product(&mut self, factor: Operand, index: Name, extent: ExprId, start: Span) -> Operand {
-        let state = Name { text: format!("product over {}", index.text), span: start };
-        let one = self.node(Expr::Number { value: 1.0, integer: Some(1) }, start).id;
-        let before = self.node(Expr::Name(state.text.clone()), start);
-        let body = self.node(Expr::Binary(BinaryOp::Mul, before.id, factor.id), factor.span).id;
-        let scan = Expr::Scan { kind: LoopKind::Fold, down: false, index, steps: extent, state, init: one, body };
-        self.node(scan, start.to(factor.span))
-    }
-
-    /// `mean i < n, j < m. e` is `(sum i < n, j < m. e) / real(n) / real(m)`.
-    fn mean(&mut self, sum: Operand, extents: Vec<ExprId>, start: Span) -> Operand {
-        let mut mean = sum;
-        for extent in extents {
-            let callee = Name { text: "real".to_owned(), span: start };
-            let n = self.node(Expr::Call { callee, args: vec![extent] }, start);
-            mean = self.node(Expr::Binary(BinaryOp::Div, mean.id, n.id), sum.span);
-        }
-        mean
-    }
-
     /// Builds a group that is closed, or closed by force, at `end`.
     pub(super) fn finish_group(&mut self, frame: Frame, operand: Operand, end: Span) -> Operand {
         match frame {

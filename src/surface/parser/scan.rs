@@ -6,6 +6,8 @@
 //! fixpoint s = e0 while c, at most n. e  ==  fixpoint s = (iterate s = e0 while c, at most n. e), at most n. e
 //! ```
 //!
+//! `prod` is a loop as well, and `mean` a sum.
+//!
 //! What is wrong with the head is reported once, and the whole stands as an [`Expr::Error`](crate::surface::ast::Expr::Error): without index or
 //! state each use of them in the body would be a further problem.
 
@@ -13,10 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::frame::{Frame, Head, Next, Pattern};
 use super::{Operand, Parser, starts_operand};
+use crate::base::Span;
 use crate::error::Diagnostic;
 use crate::foreign;
 use crate::lexer::Token;
-use crate::surface::ast::{Expr, ExprId, LoopKind, Name};
+use crate::surface::ast::{BinaryOp, Expr, ExprId, LoopKind, Name};
 use crate::ty::MOST_STEPS;
 
 const AT_MOST: &str =
@@ -330,5 +333,26 @@ impl Parser<'_> {
     fn is_index(&self) -> bool {
         let behind = self.lexer.clone().next(&mut Vec::new()).token;
         self.token() == Token::Name && matches!(behind, Token::Less | Token::LessEqual)
+    }
+
+    /// `prod i < n. e` is `fold i < n, p = 1. p * e`, with a name for `p` that nobody can write.
+    pub(super) fn product(&mut self, factor: Operand, index: Name, extent: ExprId, start: Span) -> Operand {
+        let state = Name { text: format!("product over {}", index.text), span: start };
+        let one = self.node(Expr::Number { value: 1.0, integer: Some(1) }, start).id;
+        let before = self.node(Expr::Name(state.text.clone()), start);
+        let body = self.node(Expr::Binary(BinaryOp::Mul, before.id, factor.id), factor.span).id;
+        let scan = Expr::Scan { kind: LoopKind::Fold, down: false, index, steps: extent, state, init: one, body };
+        self.node(scan, start.to(factor.span))
+    }
+
+    /// `mean i < n, j < m. e` is `(sum i < n, j < m. e) / real(n) / real(m)`.
+    pub(super) fn mean(&mut self, sum: Operand, extents: Vec<ExprId>, start: Span) -> Operand {
+        let mut mean = sum;
+        for extent in extents {
+            let callee = Name { text: "real".to_owned(), span: start };
+            let n = self.node(Expr::Call { callee, args: vec![extent] }, start);
+            mean = self.node(Expr::Binary(BinaryOp::Div, mean.id, n.id), sum.span);
+        }
+        mean
     }
 }

@@ -672,7 +672,12 @@ impl Maker {
     fn real(&mut self, scope: &Scope, depth: u32) -> String {
         let e = self.plain_real(scope, depth);
         if let Some(rng) = &mut self.types {
-            return if rng.u8(0..100) < 12 { as_typed(rng, &e, self.names) } else { e };
+            if rng.u8(0..100) >= 12 {
+                return e;
+            }
+            // What begins with a parenthesis does so still.
+            let typed = as_typed(rng, &e, self.names);
+            return if e.starts_with('(') { typed } else { format!("1 * {typed}") };
         }
         let Some(rng) = &mut self.functions else { return e };
         if rng.u8(0..100) < 15 { as_function(rng, &e, scope) } else { e }

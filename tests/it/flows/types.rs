@@ -47,15 +47,15 @@ fn map(targets: &[usize], below: usize) -> Relation {
 
 /// Gradients are on the pattern of the tag: elsewhere they are 0, and so are the numbers there that nobody means.
 #[test]
+#[allow(clippy::approx_constant, reason = "the program has this number")]
 fn shapes_and_their_prices() {
     let function = straight("shapes");
     let (tag, circle) = ([0, 2, 1, 0, 1], [1.5, f64::NAN, 7.0, 0.5, f64::INFINITY]);
     let (width, height) = ([f64::NAN, 3.0, 2.0, 1.0, 0.5], [9.0, f64::NAN, 3.0, 1.0, 4.0]);
     let price = 2.0;
-    let inputs = inputs! {
+    let mut inputs = inputs! {
         "s_circle" => circle.to_vec(), "s_box_0" => width.to_vec(), "s_box_1" => height.to_vec(), "price" => price
     };
-    let mut inputs = inputs;
     inputs.relation("s_tag", map(&tag, 3));
     let found = value_and_gradients(&function, &inputs, &["s_circle", "s_box_0", "s_box_1", "price"]);
     let cost = |a: f64| price * a + a * a;
