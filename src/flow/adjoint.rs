@@ -540,15 +540,14 @@ impl Adjoint {
             backward.after = self.total_or_zeros(&name, &terms, before, &inside, &mut body)?;
         }
         let mut made = states.iter().copied();
-        let backward: Vec<Option<State>> =
-            scan.states.iter().map(|state| if is_active(state) { made.next() } else { None }).collect();
+        let backward = scan.states.iter().map(|state| if is_active(state) { made.next() } else { None }).collect();
         for (part, before) in sums {
             let terms = owed.of(part);
-            let name = self.flow.get(before).name.clone();
             // Nothing was added.
             if terms == [before] {
                 continue;
             }
+            let name = self.flow.get(before).name.clone();
             let after = self.total(&name, &terms, &inside, &mut body)?;
             let init = self.total_or_zeros(&name, &outer.of(part), before, loops, out)?;
             let state = self.state_from(&name, init, before, &scan.steps)?;

@@ -182,11 +182,7 @@ impl Outline<'_, '_> {
             let states = steps.add_constant(1)?;
             let mut of_scan = Vec::with_capacity(before.len());
             for (((init, before), after), name) in init.values.iter().zip(before).zip(after).zip(names) {
-                let ty = self.builder.get(*init).ty;
-                let last = self.builder.value(&name, ty, Storage::Dense);
-                let ty = self.builder.types().tensor(states.clone(), ty);
-                let path = self.builder.value(name, ty, Storage::Dense);
-                of_scan.push(State { init: *init, before, after, path, last });
+                of_scan.push(self.state(&name, *init, (before, after), &states));
             }
             let ty = self.builder.types().tensor(states.clone(), init.ty);
             let form = Form::Path { dims: below.gens.iter().map(|(_, n)| n.clone()).collect(), states };
@@ -198,6 +194,15 @@ impl Outline<'_, '_> {
         let last = (name.to_owned(), Root::of_term(root));
         let found = self.leaf(&place, &mut pending, &|_| false, last, &mut meanings, &mut stmts)?;
         Ok((stmts, found.values))
+    }
+
+    /// A state of a scan, of which there are so many.
+    fn state(&mut self, name: &str, init: ValueId, (before, after): (ValueId, ValueId), states: &Size) -> State {
+        let ty = self.builder.get(init).ty;
+        let last = self.builder.value(name, ty, Storage::Dense);
+        let ty = self.builder.types().tensor(states.clone(), ty);
+        let path = self.builder.value(name, ty, Storage::Dense);
+        State { init, before, after, path, last }
     }
 
     /// A call of a function from outside, the value of a variable; the leaves before it give its arguments.

@@ -240,19 +240,7 @@ impl Verifier<'_> {
                 result(Types::REAL)
             }
             Term::Apply(function, args) => {
-                let (Function::Value(primitive) | Function::Partial(primitive, _)) = function;
-                let arity = match primitive {
-                    Primitive::Op(op) => op.arity(),
-                    Primitive::User(f) => {
-                        let function = self.program.signature.functions.get(*f);
-                        function.ok_or_else(|| format!("the function {f} is unknown"))?.arity()
-                    }
-                };
-                let found = args.len();
-                expect(found == usize::from(arity), &format!("{found} arguments where {arity} are expected"))?;
-                if let Function::Partial(_, k) = function {
-                    expect(*k < arity, &format!("there is no partial derivative by argument {k}"))?;
-                }
+                self.check_arguments(*function, args.len())?;
                 args.iter().try_for_each(scalar)?;
                 result(Types::REAL)
             }
@@ -310,6 +298,25 @@ impl Verifier<'_> {
                 self.check_fixpoint(term)?;
                 self.check_scan(steps, *state, [of(init), of(body)], ty)
             }
+        }
+    }
+
+    /// Whether a function takes so many arguments, and is there.
+    fn check_arguments(&self, function: Function, found: usize) -> Result<(), String> {
+        let (Function::Value(primitive) | Function::Partial(primitive, _)) = function;
+        let arity = match primitive {
+            Primitive::Op(op) => op.arity(),
+            Primitive::User(f) => {
+                let function = self.program.signature.functions.get(f);
+                function.ok_or_else(|| format!("the function {f} is unknown"))?.arity()
+            }
+        };
+        if found != usize::from(arity) {
+            return Err(format!("{found} arguments where {arity} are expected"));
+        }
+        match function {
+            Function::Partial(_, k) if k >= arity => Err(format!("there is no partial derivative by argument {k}")),
+            _ => Ok(()),
         }
     }
 
