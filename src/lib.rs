@@ -39,7 +39,7 @@
 //!
 //! | where | what |
 //! |---|---|
-//! | [`tutorial`], [`language`] | chapters for learners; how programs are written: documentation only |
+//! | [`tutorial`], [`language`], [`reliability`] | chapters for learners; how programs are written; what is promised, and what shows it: documentation only |
 //! | [`prelude`] | the names that most programs need |
 //! | [`tensor`], [`kernel`] | values, sparse formats and files; what is bound, and what calls take and give |
 //! | [`builder`] | programs made in Rust, and functions of your own: of scalars, and of tensors from outside |
@@ -161,6 +161,7 @@
 //! | `report` | `certificate`, `driver`, `index`, `kernel`, `loops`, `simplify`, `stages`, `tensor`, `term`, `tssa`, `ty` |
 //! | `prelude` | `kernel`, `tensor` |
 //! | `tutorial` | |
+//! | `reliability` | |
 //!
 //! # Glossary
 //!
@@ -266,6 +267,7 @@ pub mod report;
 
 pub mod language;
 pub mod prelude;
+pub mod reliability;
 pub mod tutorial;
 
 /// The programs of the page that people meet first are compiled and run.

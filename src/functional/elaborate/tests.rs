@@ -104,7 +104,14 @@ fn values_of_programs_of_tests() {
             assert!(matches!(refused, Error::Limit { .. }), "{refused}");
             continue;
         }
-        agrees(&name, &text, &[("n", n), ("T", 4), ("m", 2), ("K", 2)]);
+        let sizes = [("n", n), ("T", 4), ("m", 2), ("K", 2)];
+        if text.contains("fixpoint") {
+            let source = surface::read(&text, &[]).unwrap();
+            let refused = elaborate(&source, &environment(&source, &sizes)).map(|_| ()).unwrap_err();
+            assert!(matches!(refused, Error::Limitation { .. }), "{refused}");
+            continue;
+        }
+        agrees(&name, &text, &sizes);
         count += 1;
     }
     assert!(count > 50);

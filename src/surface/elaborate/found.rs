@@ -16,7 +16,7 @@
 
 use std::rc::Rc;
 
-use super::super::ast::{Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
+use super::super::ast::{BinaryOp, Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
 use super::bounds::Proof;
 use super::names::Meaning;
 use super::{Elaborator, Task};
@@ -43,6 +43,15 @@ pub(super) enum Refined {
 pub(super) struct StandIn {
     var: VarId,
     extent: Size,
+}
+
+/// How an index expression is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Made {
+    /// Of indices of binders, sizes and integers.
+    OfBinders,
+    /// Of maps and of what is found.
+    AtRunTime,
 }
 
 /// A number at which a term is read: `index` is the only value in its range that equals the variable.
@@ -143,30 +152,45 @@ impl<'a> Elaborator<'a> {
         }
     }
 
-    /// Whether the value of a `let` is an index expression that mentions an index, so that its name stands for the expression.
-    pub(super) fn is_bound_index(&mut self, e: ExprId) -> bool {
+    /// Whether the value of a `let` is an index expression that mentions an index, so that its name stands for the expression, and how it is made.
+    pub(super) fn bound_index(&mut self, e: ExprId) -> Option<Made> {
         if self.is_found_index(e) {
-            return false;
+            return None;
         }
         let mut stack = vec![e];
-        let mut mentions = false;
+        let (mut mentions, mut made) = (false, Made::OfBinders);
         while let Some(e) = stack.pop() {
             work::charge(2);
-            mentions |= match self.expr(e) {
-                Expr::Unary(UnaryOp::Neg, a) => {
-                    stack.push(*a);
-                    false
-                }
-                Expr::Binary(_, a, b) => {
+            match self.expr(e) {
+                Expr::Unary(UnaryOp::Neg, a) => stack.push(*a),
+                // A product of two names is one of numbers.
+                Expr::Binary(BinaryOp::Mul, a, b) if ![a, b].iter().any(|e| self.is_integer(**e)) => return None,
+                Expr::Binary(op, a, b) => {
                     stack.extend([*a, *b]);
-                    false
+                    if matches!(op, BinaryOp::FloorDiv | BinaryOp::Rem) {
+                        made = Made::AtRunTime;
+                    }
                 }
-                Expr::Name(name) => matches!(self.peek(name), Meaning::Index(_)) || self.is_found_index(e),
-                Expr::Number { .. } => false,
-                _ => true,
-            };
+                Expr::Number { .. } => {}
+                Expr::Name(name) => match self.peek(name) {
+                    Meaning::Index(_) => mentions = true,
+                    Meaning::Size(_) => {}
+                    _ => {
+                        mentions |= self.is_found_index(e);
+                        made = Made::AtRunTime;
+                    }
+                },
+                _ => (mentions, made) = (true, Made::AtRunTime),
+            }
         }
-        mentions && self.is_index_expression(e)
+        (mentions && self.is_index_expression(e)).then_some(made)
+    }
+
+    fn is_integer(&self, e: ExprId) -> bool {
+        match self.expr(e) {
+            Expr::Unary(UnaryOp::Neg, a) => matches!(self.expr(*a), Expr::Number { integer: Some(_), .. }),
+            e => matches!(e, Expr::Number { integer: Some(_), .. }),
+        }
     }
 
     /// The index that stands for a variable.

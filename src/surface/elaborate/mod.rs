@@ -239,6 +239,8 @@ enum Task<'a> {
     SparseAccess(ExprId, VarId, usize),
     StoredAccess(ExprId, VarId, usize),
     IndexValue(ExprId),
+    /// The value of a `let` is complete, as a number and as an index expression.
+    BoundIndex,
     Apply(ExprId, Function, usize),
     Fold(ExprId, Op, usize),
     External(ExprId, FunctionId, usize),
@@ -511,6 +513,7 @@ impl<'a> Elaborator<'a> {
             Task::SparseAccess(at, var, n) => self.finish_sparse_access(at, var, n),
             Task::StoredAccess(at, var, n) => self.finish_stored_access(at, var, n),
             Task::IndexValue(at) => self.finish_index_value(at),
+            Task::BoundIndex => self.finish_bound_index(),
             Task::Apply(at, function, n) => self.finish_apply(at, function, n),
             Task::Fold(at, op, n) => self.finish_fold(at, op, n),
             Task::External(at, f, n) => self.finish_external(at, f, n),

@@ -2,6 +2,7 @@
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
 use super::computed::binder;
+use super::found::Made;
 use super::functions::{Item, Place};
 use super::names::{Binding, Global, Meaning};
 use super::sums::SumTask;
@@ -137,9 +138,12 @@ impl<'a> Elaborator<'a> {
             },
             Expr::Let { value, .. } => {
                 self.tasks.push(Task::BindLet(at));
-                match self.is_bound_index(*value) {
-                    true => self.index_value(*value),
-                    false => self.tasks.push(Task::Value(*value)),
+                match self.bound_index(*value) {
+                    Some(Made::AtRunTime) => self.index_value(*value),
+                    Some(Made::OfBinders) => {
+                        self.tasks.extend([Task::BoundIndex, Task::Index(*value), Task::Value(*value)]);
+                    }
+                    None => self.tasks.push(Task::Value(*value)),
                 }
             }
             Expr::Typed { .. } => self.typed_value(at),
@@ -519,6 +523,13 @@ impl<'a> Elaborator<'a> {
         self.remember_index(value, index);
         let value = self.wrap(hoisted, value, span);
         self.values.push(value);
+    }
+
+    /// The value of a `let` is complete, as a number and as an index expression, for which the name stands.
+    pub(super) fn finish_bound_index(&mut self) {
+        if let (Some(index), Some(value)) = (self.pop_affine(), self.values.last_term()) {
+            self.index_terms.insert(value, index);
+        }
     }
 
     pub(super) fn finish_binder(&mut self, at: ExprId, kind: BinderKind, index: IndexId, extent: Option<Size>) {
