@@ -23,8 +23,8 @@
 //! **Inside of a loop** nothing is parallel, and what is zero before a nest runs is made so by loops. But rows that no step mixes go through all steps
 //! in blocks, which are parallel.
 //!
-//! **Tiles** add to sums that are as long as time: a loop in a step goes on with the sum of the loop around where that is, and a tile [adds to its own
-//! part](changed) of it.
+//! **Tiles** add to sums that are as long as time: a loop in a step goes on with the sum of the loop around where that is, and a tile adds to its own
+//! part of it.
 //!
 //! No number is computed in another way than in the nests of the leaves.
 
