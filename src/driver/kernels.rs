@@ -300,7 +300,8 @@ impl KernelBuilder<'_> {
     /// use iverson::prelude::*;
     ///
     /// let loss = Function::parse("param a : real\nsize T\nfold t < T, s = a. s + sin(s) / 100")?;
-    /// let inputs = inputs! { "a" => 0.5, "T" => 10_000 };
+    /// let mut inputs = inputs! { "a" => 0.5 };
+    /// inputs.size("T", 10_000);
     /// let gradient = loss.gradient(["a"])?;
     /// let [whole, tiles] = [1 << 40, 5_000].map(|bytes| gradient.kernel(&inputs).memory(bytes).build());
     /// let (whole, tiles) = (whole?, tiles?);
