@@ -47,10 +47,10 @@ pub(super) fn simplified(
     stages: &mut Stages<'_>,
 ) -> Result<(flow::Program, simplify::Report)> {
     let mut report: Option<simplify::Report> = None;
+    // Of what a step makes of NaN a result need not be NaN.
+    let options = simplify::Options { finite_data: false, ..options.clone() };
     let program = stages.run("simplify", || {
         let program = flow::map_leaves(program, &mut |leaf| {
-            // Of what a step makes of NaN a result need not be NaN.
-            let options = simplify::Options { finite_data: false, ..options.clone() };
             let simplified = simplify::simplify(leaf, &options)?;
             match &mut report {
                 Some(report) => report.join(simplified.report),

@@ -32,7 +32,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::active::Active;
-use super::again::again;
+use super::again::Copies;
 use super::build::Builder;
 use super::data::{Call, Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
 use super::extend::extended;
@@ -399,9 +399,9 @@ impl Adjoint {
         loops: &Loops,
         out: &mut Vec<Stmt>,
     ) -> Result<()> {
-        let mut copies: BTreeMap<ValueId, ValueId> = scan.states.iter().map(|s| (s.before, s.last)).collect();
-        let step = again(&mut self.flow, &scan.body, &mut copies);
-        let copy = |x: ValueId| copies.get(&x).copied().unwrap_or(x);
+        let mut copies = Copies::of_values(scan.states.iter().map(|s| (s.before, s.last)));
+        let step = copies.block(&mut self.flow, &scan.body, loops)?;
+        let copy = |x: ValueId| copies.value(x);
         out.extend(step.iter().cloned());
         let mut own: BTreeSet<ValueId> = scan.states.iter().map(|state| state.last).collect();
         let is_active = |state: &&State| active.values.contains(&state.before);
@@ -487,19 +487,19 @@ impl Adjoint {
         let is_active = |state: &State| active.values.contains(&state.before);
         // The step once more, from the states of the paths.
         let mut body = Vec::new();
-        let mut copies: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+        let mut copies = Copies::default();
         let mut moving = shared.clone();
         for state in &scan.states {
             let name = self.flow.get(state.before).name.clone();
             let leaf = self.small(&inside).slice(&name, state.path, &before_at)?;
             let value = self.push(leaf, &mut body)?;
-            copies.insert(state.before, value);
+            copies.values.insert(state.before, value);
             if is_active(state) {
                 moving.values.insert(value);
             }
         }
-        let step = again(&mut self.flow, &scan.body, &mut copies);
-        let copy = |x: ValueId| copies.get(&x).copied().unwrap_or(x);
+        let step = copies.block(&mut self.flow, &scan.body, &inside)?;
+        let copy = |x: ValueId| copies.value(x);
         let mut known = Known::new();
         let given: BTreeSet<ValueId> = step.iter().flat_map(Stmt::gives).collect();
         for state in scan.states.iter().filter(|state| given.contains(&copy(state.after))) {

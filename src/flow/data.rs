@@ -1,5 +1,6 @@
 //! The data types of flows.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -241,16 +242,14 @@ impl Program {
 
     /// Whether a scan is a fixpoint.
     pub fn has_fixpoints(&self) -> bool {
-        let mut stack: Vec<&Stmt> = self.body.iter().collect();
-        while let Some(stmt) = stack.pop() {
-            if let Stmt::Scan(scan) = stmt {
-                if scan.implicit.is_some() {
-                    return true;
-                }
-                stack.extend(&scan.body);
-            }
-        }
-        false
+        scans(&self.body).iter().any(|scan| scan.implicit.is_some())
+    }
+
+    /// The values that statements read, and the results.
+    pub(super) fn reads(&self) -> BTreeSet<ValueId> {
+        let mut read: BTreeSet<ValueId> = self.outputs.iter().flat_map(|output| &output.values).copied().collect();
+        self.body.iter().for_each(|stmt| stmt.visit_reads(&mut |x| read.extend([x])));
+        read
     }
 
     /// How many statements its leaves have together.
@@ -266,6 +265,40 @@ impl Program {
         }
         count
     }
+}
+
+/// The scans among statements, and those inside of them.
+pub(super) fn scans(body: &[Stmt]) -> Vec<&Scan> {
+    let mut found = Vec::new();
+    let mut stack: Vec<&Stmt> = body.iter().collect();
+    while let Some(stmt) = stack.pop() {
+        if let Stmt::Scan(scan) = stmt {
+            found.push(scan);
+            stack.extend(&scan.body);
+        }
+    }
+    found
+}
+
+/// Statements with other scans: `change` writes what stands for a scan, of which the body was done before, within the loops around it.
+// Scans nest to a bounded depth.
+pub(super) fn with_scans(
+    body: &[Stmt],
+    loops: &Loops,
+    change: &mut impl FnMut(Scan, &Loops, &mut Vec<Stmt>) -> Result<()>,
+) -> Result<Vec<Stmt>> {
+    let mut out = Vec::with_capacity(body.len());
+    for stmt in body {
+        let Stmt::Scan(scan) = stmt else {
+            out.push(stmt.clone());
+            continue;
+        };
+        let mut inside = loops.clone();
+        inside.push((scan.index, scan.steps.clone()));
+        let body = with_scans(&scan.body, &inside, change)?;
+        change(Scan { body, ..scan.clone() }, loops, &mut out)?;
+    }
+    Ok(out)
 }
 
 impl Scan {

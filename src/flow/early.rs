@@ -24,9 +24,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::Builder;
-use super::data::{Call, Early, Leaf, Loops, Program, Scan, Stmt, ValueId};
+use super::data::{Call, Early, Leaf, Loops, Program, Scan, Stmt, ValueId, scans, with_scans};
 use super::join::join;
-use super::leaf::{Joined, resized, sources};
+use super::leaf::{Joined, sources};
 use super::lift;
 use crate::base::{Id, IndexId, ParamId, SizeId, VarId};
 use crate::error::{Error, Result};
@@ -43,33 +43,24 @@ const PASS: &str = "end-early";
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn end_early(program: &Program) -> Result<Program> {
     let mut flow = Builder::resume(program);
-    let mut read: BTreeSet<ValueId> = program.outputs.iter().flat_map(|output| output.values.iter().copied()).collect();
-    program.body.iter().for_each(|stmt| stmt.visit_reads(&mut |x| read.extend([x])));
-    let body = block(&mut flow, &program.body, &read, &Loops::new())?;
-    // Leaves of loops in a loop that has got another number of steps know of it.
-    join(&flow.finish(body, program.outputs.clone()))
-}
-
-// Scans nest to a bounded depth.
-fn block(flow: &mut Builder, body: &[Stmt], read: &BTreeSet<ValueId>, loops: &Loops) -> Result<Vec<Stmt>> {
-    let mut out = Vec::with_capacity(body.len());
-    for stmt in body {
-        let Stmt::Scan(scan) = stmt else {
-            out.push(stmt.clone());
-            continue;
-        };
-        let mut inside = loops.clone();
-        inside.push((scan.index, scan.steps.clone()));
-        let scan = Scan { body: block(flow, &scan.body, read, &inside)?, ..scan.clone() };
+    let read = program.reads();
+    let mut ends = false;
+    let body = with_scans(&program.body, &Loops::new(), &mut |scan, loops, out| {
         let is_path_read = scan.states.iter().any(|state| read.contains(&state.path));
         let may_end = scan.early.is_none() && scan.implicit.is_none();
         let ending = match may_end && !is_path_read {
-            true => ending(flow, &scan, loops)?,
+            true => ending(&mut flow, &scan, loops)?,
             false => None,
         };
+        ends |= ending.is_some();
         out.push(Stmt::Scan(ending.unwrap_or(scan)));
+        Ok(())
+    })?;
+    if !ends {
+        return Ok(program.clone());
     }
-    Ok(out)
+    // Leaves of loops in a loop that has got another number of steps know of it.
+    join(&flow.finish(body, program.outputs.clone()))
 }
 
 /// A scan that ends early, if it is known when.
@@ -288,7 +279,7 @@ pub fn to_the_end(program: &Program) -> Result<Program> {
         Stmt::Scan(Scan { steps, early: Some(early), .. }) => Some((steps.as_size()?, early.most.clone())),
         _ => None,
     };
-    if !ends_early(&program.body) {
+    if !scans(&program.body).iter().any(|scan| scan.early.is_some()) {
         return Ok(program.clone());
     }
     let sizes: BTreeMap<SizeId, Size> = program.body.iter().filter_map(early).collect();
@@ -312,19 +303,6 @@ pub fn to_the_end(program: &Program) -> Result<Program> {
     join(&flow.finish(body, program.outputs.clone()))
 }
 
-fn ends_early(body: &[Stmt]) -> bool {
-    let mut stack: Vec<&Stmt> = body.iter().collect();
-    while let Some(stmt) = stack.pop() {
-        if let Stmt::Scan(scan) = stmt {
-            if scan.early.is_some() {
-                return true;
-            }
-            stack.extend(&scan.body);
-        }
-    }
-    false
-}
-
 // Scans nest to a bounded depth.
 fn whole(
     flow: &Builder,
@@ -337,15 +315,7 @@ fn whole(
         out.push(match stmt {
             Stmt::Leaf(leaf) => {
                 let mut joined = Joined::new(flow);
-                let sources = sources(leaf);
-                let vars = joined.statements_of(leaf, &mut |joined, _, stmt| {
-                    let stmt = resized(stmt, at_most)?;
-                    match stmt.rhs {
-                        Rhs::Input { .. } => joined.input(&stmt, leaf.outer_params(), &sources),
-                        _ => joined.builder.push(&stmt),
-                    }
-                    .map(Some)
-                })?;
+                let vars = joined.statements_resized(leaf, &sources(leaf), at_most)?;
                 joined.give_all(leaf, &vars)?;
                 Stmt::Leaf(joined.finish(flow, loops, leaf.gives.clone())?)
             }

@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use super::active::Active;
-use super::again::again;
+use super::again::Copies;
 use super::build::Builder;
 use super::data::{Call, Leaf, Loops, Output, Program, Scan, State, Stmt, ValueId};
 use super::extend::extended;
@@ -151,14 +151,14 @@ impl Forward {
                 }
                 Stmt::Scan(scan) if scan.implicit.is_some() => self.implicit(scan, loops, &mut out)?,
                 Stmt::Scan(_) => {
-                    let mut copies = BTreeMap::new();
-                    let copy = again(&mut self.flow, std::slice::from_ref(stmt), &mut copies);
+                    let mut copies = Copies::default();
+                    let copy = copies.block(&mut self.flow, std::slice::from_ref(stmt), loops)?;
                     for direction in &mut self.directions {
                         direction.active.through(&copy)?;
                     }
                     out.extend(self.block(&copy, loops)?);
                     for Direction { values, .. } in &mut self.directions {
-                        let found = copies.iter().filter_map(|(x, copy)| Some((*x, *values.get(copy)?)));
+                        let found = copies.values.iter().filter_map(|(x, copy)| Some((*x, *values.get(copy)?)));
                         let found: Vec<_> = found.collect();
                         values.extend(found);
                     }
@@ -180,8 +180,8 @@ impl Forward {
             }
             let mut own = Direction { active: active.clone(), params: params.clone(), values: values.clone() };
             // The step at the solution.
-            let mut copies: BTreeMap<ValueId, ValueId> = scan.states.iter().map(|s| (s.before, s.last)).collect();
-            let step = again(&mut self.flow, &scan.body, &mut copies);
+            let mut copies = Copies::of_values(scan.states.iter().map(|s| (s.before, s.last)));
+            let step = copies.block(&mut self.flow, &scan.body, loops)?;
             own.active.through(&step)?;
             let mut befores = Vec::with_capacity(moving.len());
             for state in &moving {
@@ -196,7 +196,7 @@ impl Forward {
             let mut body = self.tangents(&step, &inside)?;
             let mut states = Vec::with_capacity(moving.len());
             for (state, before) in moving.iter().zip(befores) {
-                let after = copies.get(&state.after).copied().unwrap_or(state.after);
+                let after = copies.value(state.after);
                 states.push((before, self.tangent(0, after, &inside, &mut body)?));
             }
             self.directions = others;

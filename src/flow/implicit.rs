@@ -27,9 +27,7 @@
 //! find the derivative. Each is a product of `J` with a vector, that is, the derivative of the step, as sparse as the step is. A direct solution would
 //! make `J`, and take a number of operations that is its size cubed.
 
-use std::collections::BTreeMap;
-
-use super::again::again;
+use super::again::Copies;
 use super::build::Builder;
 use super::data::{Early, Leaf, Loops, Scan, State, Stmt, ValueId};
 use super::leaf::{Joined, Small};
@@ -84,7 +82,7 @@ fn iterate(
     loops: &Loops,
     out: &mut Vec<Stmt>,
 ) -> Result<Vec<ValueId>> {
-    let mut copies: BTreeMap<ValueId, ValueId> = BTreeMap::new();
+    let mut copies = Copies::default();
     let mut inits = Vec::with_capacity(states.len());
     for (before, _) in states {
         let value = flow.get(*before).clone();
@@ -92,7 +90,7 @@ fn iterate(
         let zeros = Small { flow, loops }.constant(&value.name, &dims, 0.0)?;
         inits.push(zeros.given()?);
         out.push(Stmt::Leaf(zeros));
-        copies.insert(*before, flow.value(value.name, value.ty, Storage::Dense));
+        copies.values.insert(*before, flow.value(value.name, value.ty, Storage::Dense));
     }
     let one = Small { flow, loops }.constant("change", &[], 1.0)?;
     let first = one.given()?;
@@ -100,9 +98,9 @@ fn iterate(
     let index = flow.index("k");
     let mut inside = loops.clone();
     inside.push((index, most.clone()));
-    let mut body = again(flow, body, &mut copies);
-    let of = |x: &ValueId| copies.get(x).copied().unwrap_or(*x);
-    let states: Vec<(ValueId, ValueId)> = states.iter().map(|(before, after)| (of(before), of(after))).collect();
+    let mut body = copies.block(flow, body, &inside)?;
+    let of = |x: ValueId| copies.value(x);
+    let states: Vec<(ValueId, ValueId)> = states.iter().map(|(before, after)| (of(*before), of(*after))).collect();
     let change = flow.value("change", Types::REAL, Storage::Dense);
     let (leaf, after, changes) = step(flow, &states, change, &inside)?;
     body.push(Stmt::Leaf(leaf));

@@ -134,6 +134,24 @@ impl Joined {
         Ok(vars)
     }
 
+    /// [`Joined::statements`] of the program of a leaf that takes these values, with what stands for sizes and indices.
+    pub fn statements_resized(
+        &mut self,
+        leaf: &Leaf,
+        sources: &[Source],
+        of: &dyn Fn(&Affine) -> Checked<Affine>,
+    ) -> Result<BTreeMap<VarId, VarId>> {
+        let outer = leaf.outer_params();
+        self.statements(&leaf.program, outer, sources, &mut |joined, _, stmt| {
+            let stmt = resized(stmt, of)?;
+            match stmt.rhs {
+                Rhs::Input { .. } => joined.input(&stmt, outer, sources),
+                _ => joined.builder.push(&stmt),
+            }
+            .map(Some)
+        })
+    }
+
     /// [`Joined::statements`] of the program of a leaf.
     pub fn statements_of(&mut self, leaf: &Leaf, write: Write<'_>) -> Result<BTreeMap<VarId, VarId>> {
         self.statements(&leaf.program, leaf.outer_params(), &sources(leaf), write)
@@ -230,7 +248,7 @@ pub(super) fn with_program(leaf: &Leaf, program: Program, flow: &Builder, loops:
 }
 
 /// A statement with other lengths, guards and numbers, as sizes are replaced in index expressions.
-pub(super) fn resized(stmt: &Stmt, of: &dyn Fn(&Affine) -> Checked<Affine>) -> Result<Stmt> {
+fn resized(stmt: &Stmt, of: &dyn Fn(&Affine) -> Checked<Affine>) -> Result<Stmt> {
     let all = |sizes: &[Size]| sizes.iter().map(of).collect::<Checked<Vec<_>>>();
     let guard = |p: &Pred| p.map_affine(&mut |a| of(a));
     let rhs = match stmt.rhs.clone() {

@@ -19,17 +19,17 @@
 //! A loop down runs down in all of its parts, the rest first. The method of checkpoints is that of Griewank & Walther, *Evaluating Derivatives*, chapter 12,
 //! with checkpoints at equal distances.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
+use super::again::Copies;
 use super::build::Builder;
-use super::data::{Call, Early, Leaf, Loops, Program, Scan, State, Stmt, ValueId};
+use super::data::{Loops, Program, Scan, State, Stmt, ValueId, scans, with_scans};
 use super::join::join;
-use super::leaf::{Joined, Source, resized};
 use super::split::add_up;
 use crate::base::SizeId;
 use crate::error::Result;
-use crate::index::{Affine, Checked, Pred, Size, Var};
+use crate::index::{Pred, Size, Var};
 
 /// A flow with long loops tiled.
 #[derive(Clone, Debug)]
@@ -112,11 +112,9 @@ impl fmt::Display for Kept {
 /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
 pub fn tile_time(program: &Program, sizes: &dyn Fn(SizeId) -> Option<i64>, levels: u32) -> Result<Option<Tiling>> {
     let added = add_up(program)?;
-    let mut read: BTreeSet<ValueId> = added.outputs.iter().flat_map(|output| output.values.iter().copied()).collect();
-    added.body.iter().for_each(|stmt| stmt.visit_reads(&mut |x| read.extend([x])));
     let mut tiler = Tiler {
         flow: Builder::resume(&added),
-        read,
+        read: added.reads(),
         sizes,
         levels,
         short: 0,
@@ -126,7 +124,7 @@ pub fn tile_time(program: &Program, sizes: &dyn Fn(SizeId) -> Option<i64>, level
         changes: added != *program,
     };
     tiler.short = root(tiler.longest(&added.body), levels).max(2);
-    let body = tiler.block(&added.body, &Loops::new())?;
+    let body = with_scans(&added.body, &Loops::new(), &mut |scan, loops, out| tiler.scan(scan, loops, out))?;
     let Tiler { flow, tiled, kept, changes, .. } = tiler;
     if !changes {
         return Ok(None);
@@ -220,32 +218,8 @@ impl Tiler<'_> {
 
     /// The number of steps of the longest loop that can be tiled.
     fn longest(&self, body: &[Stmt]) -> u64 {
-        let mut longest = 0;
-        let mut stack: Vec<&Stmt> = body.iter().collect();
-        while let Some(stmt) = stack.pop() {
-            let Stmt::Scan(scan) = stmt else { continue };
-            if self.why_not(scan).is_none() {
-                longest = longest.max(self.count(scan).unwrap_or(0));
-            }
-            stack.extend(&scan.body);
-        }
-        longest
-    }
-
-    // Scans nest to a bounded depth.
-    fn block(&mut self, body: &[Stmt], loops: &Loops) -> Result<Vec<Stmt>> {
-        let mut out = Vec::with_capacity(body.len());
-        for stmt in body {
-            let Stmt::Scan(scan) = stmt else {
-                out.push(stmt.clone());
-                continue;
-            };
-            let mut inside = loops.clone();
-            inside.push((scan.index, scan.steps.clone()));
-            let scan = Scan { body: self.block(&scan.body, &inside)?, ..scan.clone() };
-            self.scan(scan, loops, &mut out)?;
-        }
-        Ok(out)
+        let tiled = scans(body).into_iter().filter(|scan| self.why_not(scan).is_none());
+        tiled.filter_map(|scan| self.count(scan)).max().unwrap_or(0)
     }
 
     fn scan(&mut self, mut scan: Scan, loops: &Loops, out: &mut Vec<Stmt>) -> Result<()> {
@@ -401,96 +375,6 @@ impl Tiler<'_> {
         let (down, early, tiles, implicit) = (scan.down, None, has_scans(&body), None);
         out.push(Stmt::Scan(Scan { index, steps, down, states, early, tiles, implicit, body }));
         Ok(())
-    }
-}
-
-/// Statements at other steps of the loops around: what stands for their values and sizes.
-#[derive(Default)]
-struct Copies {
-    values: BTreeMap<ValueId, ValueId>,
-    sizes: BTreeMap<SizeId, Affine>,
-}
-
-impl Copies {
-    fn value(&self, x: ValueId) -> ValueId {
-        self.values.get(&x).copied().unwrap_or(x)
-    }
-
-    fn affine(&self, a: &Affine) -> Checked<Affine> {
-        a.replace(&mut |v| Ok(if let Var::Size(n) = v { self.sizes.get(n).cloned() } else { None }))
-    }
-
-    /// A new value for one that the statements give.
-    fn give(&mut self, flow: &mut Builder, x: ValueId) -> Result<ValueId> {
-        let value = flow.get(x).clone();
-        let dims = flow.dims(x)?.iter().map(|n| self.affine(n)).collect::<Checked<Vec<_>>>()?;
-        let ty = flow.types().tensor_of(&dims, crate::ty::Types::REAL);
-        let new = flow.value(value.name, ty, value.storage);
-        self.values.insert(x, new);
-        Ok(new)
-    }
-
-    // Scans nest to a bounded depth.
-    fn block(&mut self, flow: &mut Builder, body: &[Stmt], loops: &Loops) -> Result<Vec<Stmt>> {
-        let mut out = Vec::with_capacity(body.len());
-        for stmt in body {
-            out.push(match stmt {
-                Stmt::Leaf(leaf) => Stmt::Leaf(self.leaf(flow, leaf, loops)?),
-                Stmt::Scan(scan) => Stmt::Scan(self.scan(flow, scan, loops)?),
-                Stmt::Call(call) => Stmt::Call(self.call(flow, call)?),
-            });
-        }
-        Ok(out)
-    }
-
-    fn leaf(&mut self, flow: &mut Builder, leaf: &Leaf, loops: &Loops) -> Result<Leaf> {
-        let gives = leaf.gives.iter().map(|x| self.give(flow, *x)).collect::<Result<Vec<_>>>()?;
-        let sources: Vec<Source> = leaf.takes.iter().map(|x| Source::Value(self.value(*x))).collect();
-        let outer = leaf.outer_params();
-        let mut joined = Joined::new(flow);
-        let vars = joined.statements(&leaf.program, outer, &sources, &mut |joined, _, stmt| {
-            let stmt = resized(stmt, &|a| self.affine(a))?;
-            match stmt.rhs {
-                crate::tssa::Rhs::Input { .. } => joined.input(&stmt, outer, &sources),
-                _ => joined.builder.push(&stmt),
-            }
-            .map(Some)
-        })?;
-        joined.give_all(&Leaf { program: leaf.program.clone(), takes: Vec::new(), gives: gives.clone() }, &vars)?;
-        joined.finish(flow, loops, gives)
-    }
-
-    fn call(&mut self, flow: &mut Builder, call: &Call) -> Result<Call> {
-        let gives = call.gives.iter().map(|x| self.give(flow, *x)).collect::<Result<_>>()?;
-        let all = |sizes: &[Size]| sizes.iter().map(|n| self.affine(n)).collect::<Checked<Vec<_>>>();
-        let takes = call.takes.iter().map(|x| self.value(*x)).collect();
-        let when = call.when.map(|x| self.value(x));
-        Ok(Call { function: call.function, sizes: all(&call.sizes)?, axes: all(&call.axes)?, when, takes, gives })
-    }
-
-    fn scan(&mut self, flow: &mut Builder, scan: &Scan, loops: &Loops) -> Result<Scan> {
-        let name = flow.frame().sizes.get(scan.index).cloned().unwrap_or_default();
-        let (index, steps) = (flow.index(&name), self.affine(&scan.steps)?);
-        self.sizes.insert(scan.index, Affine::size(index));
-        let mut states = Vec::with_capacity(scan.states.len());
-        for state in &scan.states {
-            let (init, before) = (self.value(state.init), self.give(flow, state.before)?);
-            states.push(State { init, before, ..*state });
-        }
-        let mut inside = loops.clone();
-        inside.push((index, steps.clone()));
-        let body = self.block(flow, &scan.body, &inside)?;
-        for state in &mut states {
-            state.after = self.value(state.after);
-            state.path = self.give(flow, state.path)?;
-            state.last = self.give(flow, state.last)?;
-        }
-        let early = match &scan.early {
-            Some(early) => Some(Early { changes: self.value(early.changes), most: self.affine(&early.most)? }),
-            None => None,
-        };
-        let implicit = scan.implicit.as_ref().map(|most| self.affine(most)).transpose()?;
-        Ok(Scan { index, steps, states, early, implicit, body, ..scan.clone() })
     }
 }
 

@@ -55,18 +55,7 @@ fn cut(nest: &mut Stmt, buffer: BufferId) -> Checked<()> {
 /// Whether statements define an index.
 fn defined_in(body: &[Stmt], i: IndexId) -> bool {
     let mut found = false;
-    for stmt in body {
-        stmt.visit(&mut |stmt| {
-            found |= match stmt {
-                Stmt::For { index, .. }
-                | Stmt::Let { index, .. }
-                | Stmt::Find { index, .. }
-                | Stmt::Length { index, .. } => *index == i,
-                Stmt::Extremum { index, at, .. } => *index == i || *at == i,
-                _ => false,
-            };
-        });
-    }
+    body.iter().for_each(|stmt| stmt.visit(&mut |stmt| found |= stmt.defines().any(|index| index == i)));
     found
 }
 
