@@ -8,6 +8,7 @@
 //! Names of the program occur in comments only, without anything but letters, digits and underscores.
 
 mod apart;
+mod calls;
 mod if_conversion;
 mod in_lanes;
 
@@ -21,10 +22,10 @@ use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, View};
 use crate::loops::{
-    ArrayId, Binned, BufferId, Domain, Fresh, Nest, Part, Place, Program, Real, RealId, Run, Search, Stmt, has_calls,
+    ArrayId, Binned, BufferId, Domain, Fresh, Nest, Part, Place, Program, Real, RealId, Search, Stmt, has_calls,
     outside_loops, stands_alone,
 };
-use crate::scalar::{Function, Primitive};
+use crate::scalar::Function;
 use if_conversion::Conversion;
 
 pub(super) const PASS: &str = "codegen";
@@ -383,33 +384,10 @@ impl<'a> Emitter<'a> {
                 self.line("break;");
                 self.close();
             }
-            Stmt::Call { function, takes, gives } => {
-                let number = self.number(Function::Value(Primitive::User(*function)));
-                let mut words = Vec::new();
-                for run in takes.iter().chain(gives) {
-                    self.words(run, &mut words)?;
-                }
-                let words = words.join(", ");
-                self.line(&format!("(call.callback)(call.host, {number}, [{words}].as_ptr().cast());"));
-            }
+            Stmt::Call { function, takes, gives } => self.call(*function, takes.iter().chain(gives))?,
             // Done before the nest runs, since parts of it may run at once.
             Stmt::Fill(_) => {}
             Stmt::Tuple(..) => return Err(Error::bug(PASS, "a pattern is found out by the interpreter")),
-        }
-        Ok(())
-    }
-
-    /// What the code from outside is told of a tensor: where it begins, and how long its axes are.
-    fn words(&self, run: &Run, words: &mut Vec<String>) -> Result<()> {
-        let single = Copy::default();
-        let rest = run.shape.iter().map(|_| Affine::constant(0));
-        let at = run.place.at.iter().cloned().chain(rest).collect();
-        let place = Place { buffer: run.place.buffer, at };
-        let ending = if self.is_target(&place) { "" } else { ".as_ptr()" };
-        let (buffer, offset) = (self.buffer(&place), self.offset(&place, single)?);
-        words.push(format!("{buffer}{ending}.wrapping_offset(({offset}) as isize) as usize as u64"));
-        for n in &run.shape {
-            words.push(format!("({}).max(0) as u64", self.affine(n, single)?));
         }
         Ok(())
     }

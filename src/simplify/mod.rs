@@ -41,6 +41,7 @@
 //! | `cost`, `extract`, `price` | what nodes cost, the cheapest selection, what programs cost |
 //! | `encode`, `decode` | Tensor-SSA into the e-graph and back |
 //! | `needless` | guards that say nothing |
+//! | `finite` | what is finite, and where it is seen if something is not |
 //! | `explain`, `text`, `dot` | why a result is the same function; pictures |
 
 mod bindings;
@@ -52,6 +53,7 @@ mod encode;
 mod explain;
 mod expr;
 mod extract;
+mod finite;
 mod graph;
 mod instantiate;
 mod lang;

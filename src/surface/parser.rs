@@ -41,6 +41,7 @@
 //! | `frame` | what waits on the stack: operators with their levels, groups |
 //! | `declaration` | declarations and types |
 //! | `expression` | expressions |
+//! | `binders` | indices, ranges and bodies of `sum`, `gen` and so on |
 //! | `brackets` | selects and vectors |
 //! | `cases` | sum types, `case`, types at names |
 //! | `function` | `fn` |
@@ -49,6 +50,7 @@
 //! | `recovery` | how reading goes on behind a mistake |
 //! | `scan` | `fold`, `scan`, `iterate` and `fixpoint` |
 
+mod binders;
 mod brackets;
 mod cases;
 mod declaration;

@@ -1,7 +1,7 @@
 //! Expressions, by precedence of operators: what stands at the place of an operand, what comes behind it, and the nodes that are
 //! made when an operator or a group ends.
 
-use super::frame::{AND, COMPARE, Frame, Head, Made, Next, POWER, Pattern, Prefix, Range, chains, infix};
+use super::frame::{AND, COMPARE, Frame, Head, Made, Next, POWER, Pattern, Prefix, chains, infix};
 use super::{Operand, Parser, starts_operand};
 use crate::base::Span;
 use crate::error::Diagnostic;
@@ -220,12 +220,6 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether the name here has a range, `i < n`.
-    fn range_follows(&self) -> bool {
-        let mut lexer = self.lexer.clone();
-        matches!(lexer.next(&mut Vec::new()).token, Token::Less | Token::LessEqual)
-    }
-
     /// The arguments of a call, from its bracket on.
     fn call(&mut self, callee: Name) -> Option<Operand> {
         let Lexeme { token, span: open, .. } = self.advance();
@@ -236,42 +230,6 @@ impl Parser<'_> {
         }
         self.open(Frame::Call { open, close, callee, args: Vec::new() });
         None
-    }
-
-    fn binder(&mut self, kind: BinderKind) -> Option<Operand> {
-        let start = self.advance().span;
-        self.binder_indices(kind, Made::Itself, start)
-    }
-
-    fn binder_indices(&mut self, kind: BinderKind, made: Made, start: Span) -> Option<Operand> {
-        let open = self.eat(Token::LeftParen);
-        let (index, inclusive) = self.binder_index(false);
-        self.open(Frame::Extent { kind, made, open, index, inclusive, done: Vec::new(), start });
-        None
-    }
-
-    /// Whether the parenthesis here holds the indices of a binder, as in `sum (i < n, j < m) e`, and no argument, as in `sum(x < y)`: it
-    /// holds indices and sizes, and a body stands behind it. What is looked at holds no such parenthesis itself.
-    fn indices_in_parentheses(&self) -> bool {
-        let mut lexer = self.lexer.clone();
-        let mut problems = Vec::new();
-        let mut next = || lexer.next(&mut problems);
-        if next().token != Token::Name || !matches!(next().token, Token::Less | Token::LessEqual) {
-            return false;
-        }
-        let mut depth = 0usize;
-        loop {
-            match next().token {
-                Token::LeftParen => depth += 1,
-                Token::RightParen if depth > 0 => depth -= 1,
-                Token::RightParen => break,
-                Token::Name | Token::Number { .. } | Token::Plus | Token::Minus | Token::Star => {}
-                Token::Comma | Token::Less | Token::LessEqual => {}
-                _ => return false,
-            }
-        }
-        let behind = next();
-        behind.token == Token::Dot || starts_operand(behind.token)
     }
 
     /// Whether the point behind a function is one of Julia, which applies it to each element.
@@ -384,59 +342,6 @@ impl Parser<'_> {
             && matches!(self.frames.last(), Some(Frame::LetValue { .. }))
             && lexer.next(&mut problems).token == Token::Name
             && lexer.next(&mut problems).token == Token::Equal
-    }
-
-    /// Passes over what begins the range of an index in other languages: the `0..` of `0..n`, the `1:` of `1:n`, the `range` of `range(n)`.
-    fn skip_range_of_others(&mut self) {
-        let mut lexer = self.lexer.clone();
-        let mut next = || lexer.next(&mut Vec::new()).token;
-        let tokens = match (self.token(), next()) {
-            (Token::Number { .. }, Token::Colon) => 2,
-            (Token::Number { .. }, Token::Dot) if next() == Token::Dot => 3,
-            (Token::Name, Token::LeftParen) => 1,
-            _ => 0,
-        };
-        for _ in 0..tokens {
-            self.advance();
-        }
-    }
-
-    /// Whether a range has two ends here, `1 <= i < n`.
-    fn is_range_from_below(&self) -> bool {
-        let mut lexer = self.lexer.clone();
-        let mut next = || lexer.next(&mut Vec::new()).token;
-        let is_less = |token| matches!(token, Token::Less | Token::LessEqual);
-        matches!(self.token(), Token::Name | Token::Number { .. })
-            && is_less(next())
-            && next() == Token::Name
-            && is_less(next())
-    }
-
-    /// The name of an index, and whether its range has its end: `i < n`, or `i <= n`.
-    pub(super) fn binder_index(&mut self, in_loop: bool) -> (Name, bool) {
-        if self.is_range_from_below() {
-            let from = self.text.get(self.current.span.range()).unwrap_or("");
-            let message = format!("expected the name of an index, as in `i < n`, found a range from {from}");
-            let help = match in_loop {
-                true => format!("steps run from 0: make fewer, `t < n - {from}`, and read `x[t + {from}]`"),
-                false => format!("indices run from 0: a bracket leaves some out, as in `sum i < n. [{from} <= i] * e`"),
-            };
-            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
-            self.advance();
-            self.advance();
-        }
-        let name = self.name("the name of an index, as in `i < n`").unwrap_or_else(|| self.no_name());
-        let inclusive = self.eat(Token::LessEqual).is_some();
-        if !inclusive && self.eat(Token::Less).is_none() {
-            let message = format!("expected `<` and the range of the index, found {}", self.found());
-            let help = format!("indices run from 0 to below the range, as in `{} < n`", name.text);
-            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
-            if matches!(self.token(), Token::Equal | Token::Colon | Token::In) {
-                self.advance();
-                self.skip_range_of_others();
-            }
-        }
-        (name, inclusive)
     }
 
     /// Goes on behind a finished operand.
@@ -700,47 +605,6 @@ impl Parser<'_> {
                 Some(frame) => Next::Operand(self.finish_group(frame, operand, end)),
                 None => Next::Operand(operand),
             },
-        }
-    }
-
-    /// The range that ends at an operand: `i <= n` is `i < n + 1`.
-    pub(super) fn range(&mut self, end: Operand, inclusive: bool) -> ExprId {
-        if !inclusive {
-            return end.id;
-        }
-        let one = self.node(Expr::Number { value: 1.0, integer: Some(1) }, end.span);
-        self.node(Expr::Binary(BinaryOp::Add, end.id, one.id), end.span).id
-    }
-
-    /// `gen i < n, j < m. e` is `gen i < n. gen j < m. e`.
-    fn open_bodies(&mut self, kind: BinderKind, made: Made, indices: Vec<(Name, ExprId)>, start: Span) {
-        if made == Made::Product {
-            for (k, (index, extent)) in indices.into_iter().enumerate() {
-                let start = if k == 0 { start } else { index.span };
-                self.open(Frame::Product { index, extent, start });
-            }
-            return;
-        }
-        if made == Made::Mean {
-            let extents = indices.iter().map(|(_, extent)| *extent).collect();
-            self.open(Frame::Mean { extents, start });
-        }
-        let last = indices.len().saturating_sub(1);
-        let ranges: Vec<Range> = match kind {
-            BinderKind::Sum if made == Made::Itself => {
-                let range = |(index, extent): &(Name, ExprId)| Range {
-                    index: index.text.clone(),
-                    span: index.span.to(self.ast.spans.get(*extent).copied().unwrap_or_default()),
-                    sum: start,
-                };
-                indices.iter().map(range).collect()
-            }
-            _ => Vec::new(),
-        };
-        for (k, (index, extent)) in indices.into_iter().enumerate() {
-            let start = if k == 0 { start } else { index.span };
-            let summed = if k == last { ranges.clone() } else { Vec::new() };
-            self.open(Frame::Body { kind, index, extent, start, summed });
         }
     }
 
