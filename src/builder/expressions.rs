@@ -1,6 +1,7 @@
 //! What is written of expressions beside their operators: functions, accesses, pairs, comparisons, binders, `let`, loops and `select`.
 
-use super::graph::{Kind, NodeId};
+use super::Builder;
+use super::graph::{BoundId, Kind, NodeId};
 use super::handles::{Affine, Expr, Guard, Index, Place, Real};
 use crate::surface::ast::{BinaryOp, BinderKind, LoopKind};
 
@@ -325,10 +326,16 @@ pub fn exists<'b>(extent: Index<'b>, body: impl FnOnce(Index<'b>) -> Guard<'b>) 
 #[track_caller]
 pub fn let_<'b, R: Real<'b>>(value: Expr<'b>, body: impl FnOnce(Expr<'b>) -> R) -> Expr<'b> {
     let builder = value.builder;
-    let bound = builder.graph.borrow_mut().bound();
-    let variable = Expr::make(builder, Kind::Bound(bound), vec![]);
+    let (bound, variable) = bound_value(builder);
     let body = body(variable).real(builder).within(builder);
     Expr::make(builder, Kind::Let(bound), vec![value.id, body])
+}
+
+/// A new name for a value, and the value.
+#[track_caller]
+fn bound_value<'b>(builder: &'b Builder<'b>) -> (BoundId, Expr<'b>) {
+    let bound = builder.graph.borrow_mut().bound();
+    (bound, Expr::make(builder, Kind::Bound(bound), vec![]))
 }
 
 macro_rules! scans {
@@ -343,9 +350,8 @@ macro_rules! scans {
             let builder = steps.builder;
             let init = init.real(builder).within(builder);
             let (index, t) = builder.bound_index();
-            let state = builder.graph.borrow_mut().bound();
-            let variable = Expr::make(builder, Kind::Bound(state), vec![]);
-            let body = body(t, variable).real(builder).within(builder);
+            let (state, before) = bound_value(builder);
+            let body = body(t, before).real(builder).within(builder);
             let kind = Kind::Scan { kind: LoopKind::$kind, down: $down, index, state };
             Expr::make(builder, kind, vec![steps.id, init, body])
         }
@@ -414,8 +420,7 @@ pub fn iterate<'b, R: Real<'b>>(
     let builder = init.builder;
     let steps = steps.index(builder).within(builder);
     let (index, _) = builder.bound_index();
-    let state = builder.graph.borrow_mut().bound();
-    let before = Expr::make(builder, Kind::Bound(state), vec![]);
+    let (state, before) = bound_value(builder);
     let body = select(goes_on(before), body(before), before).within(builder);
     let kind = Kind::Scan { kind: LoopKind::Iterate, down: false, index, state };
     Expr::make(builder, kind, vec![steps, init.id, body])
@@ -456,8 +461,7 @@ pub fn fixpoint_at<'b, R: Real<'b>>(
     let builder = init.builder;
     let steps = steps.index(builder).within(builder);
     let (index, _) = builder.bound_index();
-    let state = builder.graph.borrow_mut().bound();
-    let before = Expr::make(builder, Kind::Bound(state), vec![]);
+    let (state, before) = bound_value(builder);
     let body = body(before).real(builder).within(builder);
     let kind = Kind::Scan { kind: LoopKind::Fixpoint, down: false, index, state };
     Expr::make(builder, kind, vec![steps, init.id, body])

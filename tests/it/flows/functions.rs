@@ -1,12 +1,9 @@
 //! Programs with functions as values, beside those without.
 
-use fastrand::Rng;
 use iverson::Function;
 use iverson::inputs;
-use iverson::ir::reference::{Environment, Field, Leaf, Limits, eval_term};
-use iverson::ir::surface;
 use iverson::kernel::Engine;
-use iverson::tensor::{Inputs, bind};
+use iverson::tensor::Inputs;
 
 use super::programs::with_functions;
 use super::random;
@@ -18,17 +15,7 @@ fn applied_functions_have_the_values_of_their_bodies() {
     for seed in 0..300 {
         let (plain, drawn) = with_functions(seed);
         written += drawn.text.matches("fn ").count() - 2;
-        let value = |text: &str| {
-            let function = Function::parse(&plain.text).unwrap_or_else(|error| panic!("{}\n{error:#}", plain.text));
-            let program = surface::read(text, &[]).unwrap_or_else(|error| panic!("{text}\n{error:#}"));
-            let mut rng = Rng::with_seed(seed);
-            let inputs = random::inputs(&function, &plain, &mut rng, true);
-            let bound = bind(&program.signature, &inputs).expect("the inputs fit");
-            let at = Environment::from_bindings(&bound).expect("they are bound");
-            let at = at.map(|_, _, leaf| leaf.map(|x| Ok(Field::new(x.to_bits())))).expect("nothing fails");
-            let leaves: Vec<Leaf<Field>> = eval_term::evaluate(&program, &at, Limits::default()).expect("it runs");
-            leaves.iter().flat_map(|leaf| leaf.values().to_vec()).collect::<Vec<Field>>()
-        };
+        let value = |text: &str| random::value_modulo_a_prime(text, &plain, seed);
         assert_eq!(value(&drawn.text), value(&plain.text), "{}\n{}", plain.text, drawn.text);
     }
     assert!(written > 1000, "{written} functions");

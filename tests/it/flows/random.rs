@@ -21,7 +21,7 @@ use iverson::ir::reference::check::{self, Adjoint, Forward};
 use iverson::ir::reference::{Dual, Environment, Field, Leaf, Limits, Numeric, Rounded, Subject, eval_term};
 use iverson::ir::stages::{Stages, check as verify};
 use iverson::ir::ty::{RelationKind, Signature};
-use iverson::ir::{diff, flow, term};
+use iverson::ir::{diff, flow, surface, term};
 use iverson::kernel::Engine;
 use iverson::tensor::{Csr, Dense, Inputs, Relation, bind};
 use iverson::{Function, Mode, Request};
@@ -130,6 +130,18 @@ fn leaves<X: Clone>(leaves: &[Vec<Leaf<X>>]) -> Vec<X> {
 /// Random numbers in the shape of leaves.
 pub(super) fn like<X: Judged, Y>(leaves: &[Leaf<Y>], rng: &mut Rng, integer: bool) -> Vec<Leaf<X>> {
     leaves.iter().map(|leaf| leaf.map(|_| Ok(X::draw(rng, integer))).expect("nothing fails")).collect()
+}
+
+/// The value, over a prime field, of a text that takes what a drawn program takes, on its inputs of a seed.
+pub(super) fn value_modulo_a_prime(text: &str, plain: &Drawn, seed: u64) -> Vec<Field> {
+    let function = Function::parse(&plain.text).unwrap_or_else(|error| panic!("{}\n{error:#}", plain.text));
+    let program = surface::read(text, &[]).unwrap_or_else(|error| panic!("{text}\n{error:#}"));
+    let inputs = inputs(&function, plain, &mut Rng::with_seed(seed), true);
+    let bound = bind(&program.signature, &inputs).expect("the inputs fit");
+    let at = Environment::from_bindings(&bound).expect("they are bound");
+    let at = at.map(|_, _, leaf| leaf.map(|x| Ok(Field::new(x.to_bits())))).expect("nothing fails");
+    let leaves: Vec<Leaf<Field>> = eval_term::evaluate(&program, &at, Limits::default()).expect("it runs");
+    leaves.iter().flat_map(|leaf| leaf.values().to_vec()).collect()
 }
 
 pub(super) fn inputs(function: &Function, drawn: &Drawn, rng: &mut Rng, integer: bool) -> Inputs {

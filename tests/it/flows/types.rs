@@ -2,13 +2,10 @@
 
 use std::path::PathBuf;
 
-use fastrand::Rng;
 use iverson::Function;
 use iverson::inputs;
-use iverson::ir::reference::{Environment, Field, Leaf, Limits, eval_term};
-use iverson::ir::surface;
 use iverson::kernel::Engine;
-use iverson::tensor::{Inputs, Relation, bind};
+use iverson::tensor::{Inputs, Relation};
 
 use super::programs::with_types;
 use super::{close, gradient, inputs, judge, program, random, usual};
@@ -250,17 +247,7 @@ fn typed_parts_have_the_values_of_what_they_hold() {
     for seed in 0..200 {
         let (plain, drawn) = with_types(seed, false);
         written += drawn.text.matches("case ").count() + drawn.text.matches(": index").count();
-        let value = |text: &str| {
-            let function = Function::parse(&plain.text).unwrap_or_else(|error| panic!("{}\n{error:#}", plain.text));
-            let program = surface::read(text, &[]).unwrap_or_else(|error| panic!("{text}\n{error:#}"));
-            let mut rng = Rng::with_seed(seed);
-            let inputs = random::inputs(&function, &plain, &mut rng, true);
-            let bound = bind(&program.signature, &inputs).expect("the inputs fit");
-            let at = Environment::from_bindings(&bound).expect("they are bound");
-            let at = at.map(|_, _, leaf| leaf.map(|x| Ok(Field::new(x.to_bits())))).expect("nothing fails");
-            let leaves: Vec<Leaf<Field>> = eval_term::evaluate(&program, &at, Limits::default()).expect("it runs");
-            leaves.iter().flat_map(|leaf| leaf.values().to_vec()).collect::<Vec<Field>>()
-        };
+        let value = |text: &str| random::value_modulo_a_prime(text, &plain, seed);
         assert_eq!(value(&drawn.text), value(&plain.text), "{}\n{}", plain.text, drawn.text);
     }
     assert!(written > 300, "{written} parts");
