@@ -142,6 +142,9 @@ decisions! {
     "unroll-outer" {
         UnrolledOuter { loops: usize } "a loop over a few values around sums is unrolled, so that they share what they load (loops {loops})"
     }
+    "unroll-and-jam" {
+        UnrolledAndJammed {} "the loop over a few values is inside of the long one, as statements"
+    }
     "row-sums" {
         RowSums {} "sums of each row, for a sum over all rows, as the rows are written"
     }
@@ -173,6 +176,7 @@ decisions! {
         Fused { tensor: String } "{tensor} is computed in the same loop, which has its operands at hand"
     }
     "unroll" {
+        UnrolledInside { loops: usize } "loops over a few values inside of others are straight-line code (loops {loops})"
         Unrolled { statements: usize } "rows are straight-line code, which runs in lanes (statements {statements})"
     }
     "merge" {
@@ -183,6 +187,9 @@ decisions! {
     }
     "reciprocals" {
         Reciprocals { roots: usize } "what is divided by a square root is multiplied with its reciprocal (roots {roots})"
+    }
+    "quotients" {
+        Quotients { quotients: usize } "quotients by powers of a number are products with powers of its reciprocal (quotients {quotients})"
     }
     "fills" {
         NotFilled { tensor: String } "{tensor} is not made zero before: nothing is read but what was stored"

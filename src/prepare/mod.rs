@@ -7,6 +7,7 @@
 //! | `per-target` | functions and sums of what is read through a map are computed once for each target | exact |
 //! | `group-sums` | sums over the sources of a map are grouped by target | reassociates |
 //! | `empty-sums` | guards that say that a sum is not over nothing go | exact |
+//! | `half-sums` | sums over all pairs whose terms are the same both ways are over half of them | reassociates |
 //! | `speculate` | products are computed without the masks of their factors, and with them where the result is no number | exact |
 //! | `demand` | tensors that are read on the entries of a relation alone are computed there alone | exact |
 //!
@@ -15,6 +16,7 @@
 mod demand;
 mod empty_sums;
 mod group_sums;
+mod half_sums;
 mod needs;
 mod patterns;
 mod per_target;
@@ -63,7 +65,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 6] = {
+pub const PASSES: [Pass; 7] = {
     use Exactness::{Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, rewrite: Rewrite) -> Pass {
         Pass { name, exactness, rewrite }
@@ -73,6 +75,7 @@ pub const PASSES: [Pass; 6] = {
         pass("per-target", Exact, per_target::shared),
         pass("group-sums", Reassociates, group_sums::grouped),
         pass("empty-sums", Exact, empty_sums::unguarded),
+        pass("half-sums", Reassociates, half_sums::halved),
         pass("speculate", Exact, speculate::speculated),
         pass("demand", Exact, demand::demanded),
     ]

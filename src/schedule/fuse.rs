@@ -12,8 +12,9 @@
 
 use std::collections::BTreeMap;
 
+use super::beside::joined;
 use super::layout::Last;
-use super::machine::{ROW_DENSITY, ROW_WORK, SHORT};
+use super::machine::{FEW, ROW_DENSITY, ROW_WORK, SHORT};
 use super::vectorise::{Traits, is_short, literal};
 use super::{panels, prefix_sums};
 use crate::base::{IndexId, work};
@@ -26,7 +27,13 @@ use crate::loops::{
 
 /// Puts nests together, each with the first one that it can join.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    let nests = std::mem::take(&mut program.nests);
+    let mut nests = std::mem::take(&mut program.nests);
+    for nest in &mut nests {
+        let loops = nest.body.iter().filter(|stmt| has_loop(stmt)).count();
+        if loops > 1 && nest.body.iter().all(|stmt| !has_loop(stmt) || is_innermost(stmt)) {
+            nest.body = joined(&nest.buffers, &nest.body, &|_, _| true)?;
+        }
+    }
     let joined = groups(&nests, &Last::new());
     let mut fused: Vec<(Nest, Option<Fresh>)> = Vec::with_capacity(nests.len());
     for (nest, at) in nests.into_iter().zip(joined) {
@@ -41,6 +48,20 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     }
     program.nests = fused.into_iter().map(|(nest, _)| nest).collect();
     Ok(())
+}
+
+/// Whether a statement is a loop over a range that holds others over a few values alone.
+fn is_innermost(stmt: &Stmt) -> bool {
+    let Stmt::For { domain: Domain::Range { .. }, body, .. } = stmt else { return false };
+    let mut few = true;
+    for stmt in body {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::For { domain, .. } = stmt {
+                few &= literal(domain).is_some_and(|n| n <= FEW);
+            }
+        });
+    }
+    few
 }
 
 /// For each nest the number of the one that it becomes part of, where some buffers have other axes last by then; nests are numbered as they
