@@ -3,6 +3,8 @@
 //! `for i { A(i) } for i { B(i) }  ==  for i { A(i) B(i) }` where `B(i)` reads of what `A` writes only what `A(i)` writes: the row `i`, or
 //! the entries below the node `i` of the same relation. What a row of `A` gathers, and what it writes, is then still at hand when `B` reads it.
 //!
+//! Sums of one nest over the same range become one loop [before](super::beside), since a nest of several loops joins none.
+//!
 //! A nest moves up to an earlier one, past those in between, which neither write what it reads nor read what it writes (they are before
 //! it). What runs in lanes goes on to do so: a loop over elements with functions is not put into one over rows. Nor is a matrix product,
 //! whose rows are interleaved, put together with what cannot be, unless it reads some factor only once, which takes longer than what is gained,

@@ -19,13 +19,16 @@
 //! 3. What a row stores and reads again is read from the register. Tensors that nobody else reads are gone.
 //! 4. What was loaded or computed before from the same is not loaded or computed again.
 //!
-//! **Why it is right.** These are the same operations on the same numbers, each at most as often, but for sums and products with 0 that are known. What a row reads of the tensors of its own nest is at places that have the
-//! index of the row on one axis and constants on the others, as all places have that the nest stores to there: equal places are equal
-//! expressions, and no other row stores to them.
+//! **Why it is right.** These are the same operations on the same numbers, each at most as often, but for sums and products with 0 that are known. What a
+//! row reads of the tensors of its own nest is at places that have the index of the row on one axis and constants on the others, as all places have
+//! that the nest stores to there: equal places are equal expressions, and no other row stores to them. What the rows add up keeps its order.
 //!
-//! **Where it is done.** In a nest that is one loop over a range, which has no lanes as it is, nor a loop inside that is not short, with all tests
-//! decided, and with at least 48 operations, and three for each number that is loaded from afar or stored afar. Anything else
-//! stays.
+//! **Where it is done.** In a nest that is one loop over a range, with all tests decided, where
+//!
+//! - all loops inside are over a few values, as those over the coordinates of points are, or
+//! - they are short, nothing has lanes as it is, and there are at least 48 operations, and three for each number that is loaded from afar or stored afar.
+//!
+//! Of other nests the bodies of loops inside that hold loops over a few values alone, as a sum of distances along the entries of a row. Anything else stays.
 //!
 //! What depends on the target of a map alone is computed anew for each source, but for what is stored over targets already. To collect
 //! coefficients over targets would save operations, which are cheap in lanes, for numbers from afar, which are not: a rotation and its
@@ -159,7 +162,7 @@ fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Straight>> {
     if row.body(body)?.is_none() || inside && row.longest >= SHORT || !row.reads_apart() {
         return Ok(None);
     }
-    let is_few = row.longest <= FEW;
+    let is_few = (1..=FEW).contains(&row.longest);
     // What has lanes around a few values has them without, and what is added up has them either way.
     let gains = is_few && row.out.len() <= FEW_STATEMENTS;
     Ok((gains || !has_lanes && !changes_outside(body)).then_some(Straight { row: row.out, is_few }))
