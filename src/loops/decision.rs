@@ -119,6 +119,7 @@ decisions! {
         View { tensor: String } "{tensor} is computed in place: it is a view and costs nothing"
         Cheap { tensor: String, operations: u64 } "{tensor} is computed in place: it is cheaper to compute again than to store (operations {operations})"
         ReadOnce { tensor: String } "{tensor} is computed in place: each of its elements is read once"
+        OfOne { tensor: String, operations: u64, readers: usize } "{tensor} is computed in place: it is made of what is stored anyway in less time than it takes to store it (operations {operations}, readers {readers})"
         Large { tensor: String, operations: u64, readers: usize } "{tensor} is computed in place: stored it would be larger than parameters and results (operations {operations}, readers {readers})"
         Alone { tensor: String, operations: u64, readers: usize } "{tensor} is computed in place: nothing larger than parameters and results is stored then (operations {operations}, readers {readers})"
         RowByRow {} "its entries are written row by row, in the order in which they are known to be"
