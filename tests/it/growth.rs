@@ -157,6 +157,49 @@ fn loops_over_time_grow_with_their_steps() {
     assert!(judged > 15, "{judged} programs");
 }
 
+/// A step that updates one element of its state, and reads another one, takes no longer than that, and its derivative keeps no more.
+#[test]
+fn one_element_of_a_state_in_each_step() {
+    const PARAMS: &str =
+        "param h : [n] real\nparam w : [T] real\nmap k : [T] -> [n]\nmap l : [T] -> [n]\nassume n >= 1\n";
+    for step in [
+        "gen i < n. if i = k(t) then sin(s[i]) * w[t] else s[i]",
+        "gen i < n. s[i] + [i = k(t)] * w[t]",
+        "gen i < n. [i != k(t)] * s[i] + [i = k(t)] * exp(s[i] + w[t])",
+        "gen i < n. if i = 0 then s[i] * s[i] + w[t] else s[i]",
+        "let e = s[l(t)] in gen i < n. s[i] + [i = k(t)] * (w[t] * e)",
+    ] {
+        let text = format!("{PARAMS}let s = fold t < T, s = h. {step}\nin sum i < n. s[i]^2");
+        let function = Function::parse(&text).expect("it is right");
+        let gradient = function.value_and_gradient(["h", "w"]).expect("one real result");
+        let bytes = |size: i64| {
+            let inputs = fitting(&gradient, size, &mut Numbers::new(1, true));
+            gradient.kernel(&inputs).engine(Engine::Interpreter).build().expect("it is bound").memory()
+        };
+        for function in [&function, &gradient] {
+            let [few, many] = [128, 512].map(|size| iterations(function, size));
+            assert!(many < 4.2 * few && many < 20.0 * 512.0, "{step}: {few} and {many} iterations\n{function}");
+        }
+        let [few, many] = [128, 512].map(bytes);
+        assert!(many < 5 * few && many < 10 * 8 * 512, "{step}: {few} and {many} bytes");
+    }
+    // An element that the state tells, or that is found out.
+    for (text, power) in [
+        (
+            "let (s, j) = fold t < T, (s, j : index n) = (h, 0). (gen i < n. if i = j then w[t] * sin(s[i]) else s[i], if j + 1 < n then j + 1 else 0) in sum(s)",
+            1.0,
+        ),
+        (
+            "let s = fold t < T, s = h. let j = argmax j < n. h[j] * w[t] in gen i < n. if i = j then w[t] * s[i] else s[i] in sum(s)",
+            2.0,
+        ),
+    ] {
+        let function = Function::parse(&format!("{PARAMS}{text}")).expect("it is right");
+        let ratio = iterations(&function, 512) / iterations(&function, 128);
+        assert!(ratio.log(4.0) < power + 0.05, "{text}: loops grow by the power {}", ratio.log(4.0));
+    }
+}
+
 /// A product of many factors is multiplied in an order that keeps what is in between small, in gradients too.
 #[test]
 fn gradients_of_products_take_a_few_times_the_iterations() {

@@ -430,6 +430,9 @@ impl Forms<'_> {
                 let Some([guard, _]) = self.guards(&open.rhs, *t)? else { continue };
                 let terms = self.terms(*t, open.sums.clone(), guard, operands.clone())?;
                 let Some((sums, guard, operands)) = terms else { continue };
+                if !lengths.adds_up && self.is_large(&stmt.dims, &guard, &forms, lengths) {
+                    continue;
+                }
                 let stored = self.stays(&stmt.dims, &guard, &operands, &forms, lengths);
                 let shares = forms.iter().any(|x| self.shares(*x));
                 let gens = open.gens.clone();
@@ -454,6 +457,18 @@ impl Forms<'_> {
         guard.visit_relations(&mut |_| relations = true);
         let stored = || forms.iter().copied().filter(|x| !self.is_there(*x)).collect();
         (!lengths.adds_up && (relations || 2.0 * step <= lengths.points(dims))).then(stored)
+    }
+
+    /// Whether a sum that relations guard, so that its terms would be stored, has terms that are no smaller than itself.
+    fn is_large(&self, dims: &[Size], guard: &Pred, forms: &[VarId], lengths: &Lengths<'_>) -> bool {
+        let mut relations = false;
+        guard.visit_relations(&mut |_| relations = true);
+        let stored = forms.iter().filter(|x| !self.is_there(**x));
+        let numbers = |x: &VarId| match self.kinds.get(x) {
+            Some(Kind::Computed { form: Some((_, var)), .. }) => lengths.points(self.joined.builder.dims(*var)),
+            _ => 0.0,
+        };
+        relations && 2.0 * stored.map(numbers).sum::<f64>() > lengths.points(dims)
     }
 
     /// Whether a form is a part of something that is stored in any case.

@@ -279,14 +279,15 @@ impl Parts<'_> {
     ) -> Result<VarId> {
         let at: Vec<IndexId> = gens.iter().map(|(i, _)| *i).collect();
         let Some(mut access) = self.access(joined, x, &at)? else { return Ok(x) };
+        let own = access.tests.clone();
         access.gens = gens.to_vec();
         access.tests.extend(test.conjuncts().iter().cloned());
-        match self.told(flow, joined, access, &[], in_step)? {
-            Some((operand, Access { sums, tests, .. })) => {
-                joined.builder.contract(gens, &sums, Pred::all(tests), vec![operand])
-            }
-            None => Ok(x),
-        }
+        let Some((operand, Access { sums, mut tests, .. })) = self.told(flow, joined, access, &[], in_step)? else {
+            return Ok(x);
+        };
+        // Where the test fails nobody looks.
+        tests.retain(|p| own.contains(p) || !test.conjuncts().contains(p));
+        joined.builder.contract(gens, &sums, Pred::all(tests), vec![operand])
     }
 
     /// A tensor at a place as an access of the path: it is the path, or reads nothing else.
@@ -351,9 +352,10 @@ impl Parts<'_> {
         }
         part.guard = Pred::all(guards);
         let path = self.path_of(flow, part)?;
-        if !used.contains(l) {
+        // An index that nobody else has goes.
+        if let Some(at) = access.sums.iter().position(|(i, _)| i == l).filter(|_| !used.contains(l)) {
             access.tests.remove(test);
-            access.sums.retain(|(i, _)| i != l);
+            access.sums.remove(at);
         }
         let dims = flow.dims(path)?;
         let at = joined.builder.fresh_index();

@@ -497,10 +497,24 @@ impl Maker {
                     return self.tensor(dims, scope, deeper);
                 }
                 let own = Tensor::new(name, dims).at(&places);
-                format!("({head}. {})", self.of(&own, &inner, deeper))
+                let value = self.of(&own, &inner, deeper);
+                let place = if self.chance(40) { self.place(dims[0], scope) } else { None };
+                match place {
+                    Some(place) => self.updated(&head, &own, &value, &places[0], &place),
+                    None => format!("({head}. {value})"),
+                }
             }
             6..14 if is_there => self.of(name, scope, deeper),
             _ => self.tensor(dims, scope, deeper),
+        }
+    }
+
+    /// A tensor with another element, or row, at one place.
+    fn updated(&mut self, head: &str, own: &str, value: &str, index: &str, place: &str) -> String {
+        match self.rng.u8(0..3) {
+            0 => format!("({head}. {own} + [{index} = {place}] * {value})"),
+            1 => format!("({head}. (if {index} = {place} then {value} else {own}))"),
+            _ => format!("({head}. [{index} = {place}] * {value} + [{index} != {place}] * {own})"),
         }
     }
 

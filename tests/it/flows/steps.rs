@@ -49,6 +49,9 @@ fn what_is_stored_for_all_steps() {
         // The path alone.
         ("heat", &["u0", "c"], &["n"]),
         ("particles", &["p", "v"], &[]),
+        // What is read of a path, and not the path: the elements before their update, the first one of each state, and what is owed to these; of a
+        // matrix the rows.
+        ("updates", &["s0", "A0", "w"], &["", "", "", "2", "2"]),
     ] {
         let function = value_and_gradient(name, wrt);
         let nests = function.loops(&mut Stages::new()).expect("it has nests");
@@ -108,6 +111,7 @@ fn flows_of_kernels_are_those_that_are_printed() {
         ("crf", &[("K", 2), ("T", 4)]),
         ("gru", &[("n", 3), ("m", 2), ("T", 5)]),
         ("tokens", &[("n", 2), ("V", 5), ("T", 6)]),
+        ("updates", &[("n", 4), ("T", 6)]),
     ] {
         let function = program(name);
         let names: Vec<String> = function.signature().params.values().map(|param| param.name.clone()).collect();
