@@ -52,17 +52,15 @@ struct Change {
 
 /// The tokens of a line, by their places.
 fn tokens(line: &str) -> Vec<(usize, &str)> {
-    let word = |c: char| c.is_ascii_alphanumeric() || c == '\'' || c == '.';
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(c) = line[at..].chars().next() {
         let rest = &line[at..];
         let length = if c.is_ascii_alphabetic() {
             // A name may have hyphens inside, as conditions have.
-            let ends = |(k, c): (usize, char)| {
-                !(word(c) && c != '.' || c == '-' && rest[k + 1..].starts_with(char::is_alphabetic))
-            };
-            rest.char_indices().find(|place| ends(*place)).map_or(rest.len(), |(k, _)| k)
+            let hyphen = |k: usize| rest[k..].starts_with('-') && rest[k + 1..].starts_with(char::is_alphabetic);
+            let belongs = |k: usize, c: char| c.is_ascii_alphanumeric() || c == '\'' || hyphen(k);
+            rest.char_indices().find(|(k, c)| !belongs(*k, *c)).map_or(rest.len(), |(k, _)| k)
         } else if c.is_ascii_digit() {
             rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len())
         } else {
