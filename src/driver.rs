@@ -504,7 +504,8 @@ impl Function {
     /// As [`Function::simplify`].
     pub fn simplify_with(&self, options: &simplify::Options) -> Result<Simplification> {
         if let Some(flow) = &self.flow {
-            let (flow, report) = flows::simplified(flow, options, &mut Stages::new())?;
+            let flow = flows::without_invariant_states(flow, &mut Stages::new())?;
+            let (flow, report) = flows::simplified(&flow, options, &mut Stages::new())?;
             return Ok(Simplification {
                 function: Function { source: None, flow: Some(flow), steps: None, ..self.clone() },
                 report,

@@ -20,8 +20,12 @@ pub(crate) const CONDITION: &str =
 /// What stands for a choice by `?` or by an `if` behind.
 pub(crate) const CHOICE: &str = "a choice is `if c then a else b`";
 /// What stands for a range of places.
-pub(crate) const SLICE: &str =
-    "a whole axis is `A[i, :]`; a part of one is `gen i < b - a. x[i + a]`, which Python writes `x[a:b]`";
+pub(crate) const SLICE: &str = "a whole axis is `A[i, :]`, and a part of one `x[1:n]`";
+/// What stands for an axis that is added.
+pub(crate) const NEW_AXIS: &str =
+    "an axis is made by a `gen`, whose indices say what goes with what: `gen i < m, j < n. x[j] - A[i, j]`";
+/// What stands for places that begin anew behind the last one.
+pub(crate) const AROUND: &str = "around the end it is `gen i < n. if i + 1 < n then x[i + 1] else x[i + 1 - n]`";
 /// What stands for a mask in the place of an index.
 pub(crate) const MASK: &str =
     "what a condition leaves stays in its place: `[x > 0] * x`, and a sum of it is `sum([x > 0] * x)`";
@@ -153,7 +157,10 @@ const FUNCTIONS: Sentences = &[
         &["cdist", "pdist", "pairwise_distances", "euclidean_distances"],
         "distances of rows are `gen i < m, j < n. norm(A[i, :] - B[j, :])`",
     ),
-    (&["convolve", "conv1d"], "it is called `conv`, where the filter lies within the signal"),
+    (
+        &["convolve", "conv1d"],
+        "it is called `conv`, where the filter lies within the signal; with zeros beyond the ends `conv_same(x, y)` or `conv_full(x, y)`, and in steps `conv_same(x, y)[::2]`",
+    ),
     (
         &["correlate"],
         "with the filter not reversed it is `gen i < n. sum j < m. x[i + j] * w[j]`, where x has the length `n + m - 1`",
@@ -210,17 +217,28 @@ const MODULES: &[&str] = &[
     "Statistics",
 ];
 
-/// The definitions that go along the last axis of what has more axes.
-const ALONG_LAST: &[&str] = &["softmax", "log_softmax", "layer_norm"];
+/// The functions that go along an axis.
+const ALONG: &[&str] = &[
+    "sum",
+    "mean",
+    "max",
+    "min",
+    "softmax",
+    "log_softmax",
+    "logsumexp",
+    "norm",
+    "norm1",
+    "norm2",
+    "variance",
+    "cumsum",
+];
 
 /// What to write instead of an argument that names an axis.
 pub(crate) fn over_axis(function: &str, tensor: &str) -> String {
-    let (rows, columns) = (format!("{function}({tensor}[i, :])"), format!("{function}({tensor}[:, j])"));
-    if ALONG_LAST.contains(&function) {
-        return format!(
-            "`{function}({tensor})` goes along the last axis; along the first one of two it is `(gen j < n. {columns})'`"
-        );
+    if ALONG.contains(&function) {
+        return format!("along an axis, counted from 0, it is `{function}({tensor}, axis = 0)`");
     }
+    let (rows, columns) = (format!("{function}({tensor}[i, :])"), format!("{function}({tensor}[:, j])"));
     format!("over one axis of two it is `gen i < m. {rows}`, of each row, or `gen j < n. {columns}`, of each column")
 }
 
@@ -232,7 +250,10 @@ const ARGUMENTS: Sentences = &[
         &["ddof", "correction", "unbiased"],
         "a variance is divided by `n`; by one less it is `variance(x) * n / (n - 1)`",
     ),
-    (&["keepdims", "keepdim"], "a result has the axes that its `gen` gives it: `gen i < m. sum(A[i, :])`"),
+    (
+        &["keepdims", "keepdim"],
+        "an axis that is summed over is not kept: what goes with each row is `gen i < m, j < n. A[i, j] - mean(A[i, :])`",
+    ),
     (&["where"], CONDITION),
 ];
 
@@ -336,12 +357,12 @@ pub(crate) fn type_name(name: &str) -> Option<&'static str> {
 
 const OF_MATRIX: Sentences = &[
     (&["diag"], "the diagonal of a matrix is `gen i < n. A[i, i]`"),
-    (&["norm"], "of all elements it is `sqrt(sum(A^2))`, of each row `gen i < m. norm(A[i, :])`"),
-    (&["norm2"], "of all elements it is `sum(A^2)`, of each row `gen i < m. norm2(A[i, :])`"),
-    (&["norm1"], "of all elements it is `sum(abs(A))`, of each row `gen i < m. norm1(A[i, :])`"),
+    (&["norm"], "of all elements it is `sqrt(sum(A^2))`, of each row `norm(A, axis = 1)`"),
+    (&["norm2"], "of all elements it is `sum(A^2)`, of each row `norm2(A, axis = 1)`"),
+    (&["norm1"], "of all elements it is `sum(abs(A))`, of each row `norm1(A, axis = 1)`"),
     (&["dot"], "of all elements it is `sum(A * B)`; the product of matrices is `A @ B`"),
     (&["distance2"], "of all elements it is `sum((A - B)^2)`, of two rows `distance2(A[i, :], B[j, :])`"),
-    (&["variance"], "of all elements it is `mean((A - mean(A))^2)`, of each column `gen j < n. variance(A[:, j])`"),
+    (&["variance"], "of all elements it is `mean((A - mean(A))^2)`, of each column `variance(A, axis = 0)`"),
     (&["max_pool"], "of squares of 2 by 2 it is `max_pool2d(A)`"),
     (&["mean_pool"], "of squares of 2 by 2 it is `mean_pool2d(A)`"),
     (&["conv"], "of pictures it is `conv2d(A, B)`"),
@@ -443,11 +464,14 @@ mod tests {
     fn what_is_advised_is_accepted() {
         let mut read = 0;
         let axes = ["softmax", "sum"].map(|function| over_axis(function, "A"));
-        let sentences = all().map(str::to_owned).chain(axes).chain([CONDITION, CHOICE, MASK, SLICE].map(str::to_owned));
+        let sentences = all()
+            .map(str::to_owned)
+            .chain(axes)
+            .chain([CONDITION, CHOICE, MASK, SLICE, NEW_AXIS, AROUND].map(str::to_owned));
         for sentence in sentences {
             for quoted in sentence.split('`').skip(1).step_by(2) {
                 let is_program = quoted.contains(['(', '[', '+', '-', '*', '/', '^', '@', ' '])
-                    && !["..", "::", "--", " : ", " real", "\\", "[a:b]"].iter().any(|part| quoted.contains(part));
+                    && !["..", "::", "--", " : ", " real", "\\"].iter().any(|part| quoted.contains(part));
                 // What leaves indices open, or speaks of tensors of its own.
                 let open = [
                     "gen i < n. e",
@@ -490,12 +514,10 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_along_the_last_axis() {
-        let library = include_str!("surface/prelude.iv");
-        for line in library.lines().filter(|line| line.starts_with("def ")) {
-            let (head, _) = line.split_once(" =").expect("a value");
-            let name = head[4..].split('(').next().expect("a name");
-            assert_eq!(head.contains(") : "), ALONG_LAST.contains(&name), "{name}");
+    fn what_goes_along_an_axis() {
+        for function in ALONG {
+            let text = format!("{CONTEXT}{function}(A, axis = 0)");
+            surface::read(&text, &[]).unwrap_or_else(|error| panic!("`{function}`: {error}"));
         }
     }
 }

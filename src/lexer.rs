@@ -11,7 +11,7 @@
 //! operator, so `Σi < n` reads as `sum i < n`. A number takes a point only with a digit behind it, so that `gen i < 2. e` ends
 //! its range at the point. `A.value` is one operand only without blanks and with a bracket behind it; `gen i < n. value(i)`
 //! needs the blank behind its point. A `'` right behind a closing bracket is a transpose, behind a letter it is a part of the name.
-//! `.*`, `./`, `.^`, `.+` and a `.-` between blanks are the operators without the point. `import` with a text behind it is no name.
+//! `²`, and other raised digits, are exponents, and `ᵀ` is a transpose. `.*`, `./`, `.^`, `.+` and a `.-` between blanks are the operators without the point. `import` with a text behind it is no name.
 
 use crate::base::{Format, Span};
 use crate::error::Diagnostic;
@@ -67,6 +67,8 @@ pub(crate) enum Token {
     SlashSlash,
     Percent,
     Caret,
+    /// `²`: a power with an exponent in raised digits.
+    Raised(i32),
     /// `@`, the product of matrices.
     At,
     /// `'` behind a closing bracket, a transpose.
@@ -152,11 +154,16 @@ pub(super) fn is_name(text: &str) -> bool {
 }
 
 fn starts_name(c: char) -> bool {
-    (c.is_alphabetic() || c == '_') && c != 'Σ'
+    (c.is_alphabetic() || c == '_') && !matches!(c, 'Σ' | 'ᵀ')
 }
 
 fn continues_name(c: char) -> bool {
-    c.is_alphanumeric() || c == '_' || c == '\''
+    (c.is_alphanumeric() || c == '_' || c == '\'') && raised_digit(c).is_none() && c != 'ᵀ'
+}
+
+/// The digit that stands raised, as an exponent.
+fn raised_digit(c: char) -> Option<i32> {
+    "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().zip(0..).find(|(raised, _)| *raised == c).map(|(_, digit)| digit)
 }
 
 /// One character on its own, or the first of several.
@@ -191,6 +198,7 @@ fn symbol(c: char) -> Option<Token> {
         '∧' => Token::And,
         '∨' => Token::Or,
         '¬' => Token::Not,
+        '∞' => Token::Number { value: f64::INFINITY, integer: None },
         _ => return None,
     })
 }
@@ -322,6 +330,12 @@ impl<'a> Lexer<'a> {
                 self.at += 1;
                 self.closed_end = self.at;
                 Token::Prime
+            } else if matches!(c, 'ᵀ' | '⊤') {
+                self.at += c.len_utf8();
+                self.closed_end = self.at;
+                Token::Prime
+            } else if let Some(exponent) = self.raised() {
+                Token::Raised(exponent)
             } else if c == '"' && after_import && self.quoted() {
                 Token::Text
             } else if let Some(token) = symbol(c) {
@@ -338,6 +352,21 @@ impl<'a> Lexer<'a> {
             }
             return Lexeme { token, span: Span::new(start, self.at), starts_line, indent: self.indent };
         }
+    }
+
+    /// An exponent in raised digits, as in `x²` and `x⁻¹`; nothing where there is none, or where it is too large.
+    fn raised(&mut self) -> Option<i32> {
+        let (minus, digits) = match self.rest().strip_prefix('⁻') {
+            Some(digits) => (-1, digits),
+            None => (1, self.rest()),
+        };
+        let digits: Vec<i32> = digits.chars().map_while(raised_digit).collect();
+        let exponent = digits.iter().try_fold(0i32, |number, digit| number.checked_mul(10)?.checked_add(*digit))?;
+        if digits.is_empty() {
+            return None;
+        }
+        self.skip_while(|c| c == '⁻' || raised_digit(c).is_some());
+        Some(minus * exponent)
     }
 
     /// Reads a text to its closing `"`, if there is one on the line.
@@ -607,6 +636,9 @@ impl<'a> Lexer<'a> {
             '\\' => diagnostic.help(foreign::function("solve").unwrap_or_default()),
             '"' | '\'' => diagnostic.help("there are no strings"),
             '{' | '}' => diagnostic.help("grouping is `( .. )`"),
+            '‖' | '∥' => diagnostic.help("the norm of a vector is `norm(x)`"),
+            '√' => diagnostic.help("the root of a number is `sqrt(x)`"),
+            '∇' => diagnostic.help("a program is a function; its derivative is asked for when it is shown or run, by `--derivative gradient`"),
             _ => diagnostic,
         });
     }

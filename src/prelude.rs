@@ -17,7 +17,8 @@
 //! |---|---|
 //! | write programs | [`Function`]; those in Rust are made in [`builder`](crate::builder) |
 //! | differentiate them | methods of [`Function`] such as `gradient`; with options, [`Request`] and [`Mode`] |
-//! | give them data | [`inputs!`], [`Inputs`], [`Value`], [`Tensor`], [`Dense`], [`Csr`], [`Csc`], [`Coo`], [`Relation`] |
+//! | give them data | [`inputs!`], [`Inputs`], [`Value`], [`Tensor`], [`Dense`], [`Csr`], [`Csc`], [`Coo`], [`Relation`]; indices and the targets of a map by [`Inputs::map`](Inputs::map) |
+//! | look at results | `results["value"]` is a [`Value`]: `as_scalar`, `as_slice`, `as_array` for `ndarray`, `as_csr` and its `to_sprs`, each nothing where it is another kind of value |
 //! | run them | [`KernelBuilder`], [`Kernel`], [`Engine`], [`Results`] |
 //! | minimise them | [`Objective`] |
 

@@ -13,7 +13,7 @@
 //! 3. **Guards.** What follows from the ranges of the indices around, the guards around and the assumptions on sizes is dropped. The
 //!    rest stands as far out as its indices allow: `sum s. [p] * e == [p] * sum s. e` where `p` does not mention `s`.
 //!    `[p] * a + [p] * b == [p] * (a + b)`. That a sum has a term is not said: `[exists s. q] * sum s. [q] * e == sum s. [q] * e`.
-//!    A comparison that only guards read stands in the bracket itself.
+//!    A comparison that only guards read stands in the bracket itself, also below `or`.
 //! 4. **Sparse parameters.** `[A?(a) and p] * A.value(a) * y` reads `[p] * A[a] * y` where `y` is a plain access that needs no guard.
 //!    This is the only place where a factor is read outside a guard that it had: the products differ where `y` is infinite or
 //!    NaN and `A` has no entry.
@@ -49,6 +49,7 @@ mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use self::brackets::Asked;
 use self::variables::stands_for;
 use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
@@ -133,6 +134,12 @@ enum Build {
         holds: bool,
         entries: Pred,
         rest: Pred,
+    },
+    /// `[p] * e` where `p` asks some comparisons, `c` in the place of each.
+    Either {
+        guard: Pred,
+        /// In the order of their arguments.
+        asked: Vec<Asked>,
     },
     /// `e + [n <= 0] * limit`.
     OrLimit(Size, f64),
@@ -436,6 +443,11 @@ impl<'a> Presenter<'a> {
             },
             Build::Compare { function, arity, holds, entries, rest } => {
                 self.build_compare(function, arity, holds, entries, rest)?
+            }
+            Build::Either { guard, asked } => {
+                let bracket = self.build_either(&guard, asked)?;
+                self.built.push(bracket);
+                return Ok(());
             }
             Build::OrLimit(n, limit) => {
                 let e = self.pop()?;

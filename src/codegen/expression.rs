@@ -13,6 +13,8 @@ use crate::tensor::Precision;
 
 /// The lanes of a vector.
 pub(super) const WIDTH: u32 = 8;
+/// The most columns of rows that are loaded whole.
+const FEW: i64 = 4;
 
 /// Which of the interleaved iterations, and which vector of lanes.
 #[derive(Clone, Copy, Default)]
@@ -124,6 +126,18 @@ impl Emitter<'_> {
         last.coefficient(&Var::Index(lane_index)) == 1
             && !others.iter().any(|a| self.varies(a))
             && rest.into_iter().all(|(v, _)| !matches!(v, Var::Index(i) if self.lane_indices.contains(i)))
+    }
+
+    /// Where lanes are neighbouring rows of a few numbers each: the start of the first row, the column, and how many there are.
+    fn row_of_few(&self, place: &Place) -> Option<(Place, Affine, i64)> {
+        let (column, row) = place.at.split_last()?;
+        let dims = &self.program.buffers.get(place.buffer)?.dims;
+        let columns = dims.last()?.as_constant().filter(|n| (2..=FEW).contains(n))?;
+        let is_row = self.is_contiguous(&Place { buffer: place.buffer, at: row.to_vec() });
+        let whole = self.precision(place.buffer) == Precision::Double && !self.private.contains_key(&place.buffer);
+        let mut first = place.clone();
+        *first.at.last_mut()? = Affine::constant(0);
+        (is_row && whole && !self.varies(column)).then_some((first, column.clone(), columns))
     }
 
     fn bounds(&self, bounds: &[Bound], best: &str, copy: Copy) -> Result<String> {
@@ -255,6 +269,10 @@ impl Emitter<'_> {
         let pointer = if again { buffer.clone() } else { format!("{buffer}.as_ptr()") };
         let differs = place.at.iter().any(|a| self.differs(a));
         let count = lanes.count(copy, differs);
+        if let (None, Some((first, column, columns))) = (&count, self.row_of_few(place)) {
+            let (first, column) = (self.first_offset(&first, copy)?, self.affine(&column, copy)?);
+            return Ok(format!("column::<{width}, {columns}>({pointer}, {first}, {column})"));
+        }
         Ok(match (self.is_contiguous(place), count) {
             (true, None) => format!("load{ending}::<{width}>({pointer}, {})", self.first_offset(place, copy)?),
             (true, Some(count)) => {

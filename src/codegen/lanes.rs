@@ -148,6 +148,75 @@ unsafe fn load_some<const N: usize>(x: *const f64, k: i64, count: i64) -> V<N> {
     V(core::array::from_fn(|l| if (l as i64) < count { unsafe { *x.offset(k as isize + l as isize) } } else { 0.0 }))
 }
 
+/// One column of eight rows of a few numbers each, from the row at `k` on: whole rows are loaded, and all columns of them share these loads.
+#[inline(always)]
+unsafe fn column<const N: usize, const D: usize>(x: *const f64, k: i64, a: i64) -> V<N> {
+    let x = x.wrapping_offset(k as isize);
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
+    if N == 8 {
+        return unsafe {
+            use core::arch::x86_64::*;
+            let part = |j: usize| _mm512_loadu_pd(x.add(8 * j));
+            let places: [i64; 8] = core::array::from_fn(|l| (l * D) as i64 + a);
+            let places: __m512i = core::mem::transmute(places);
+            let first = _mm512_permutex2var_pd(part(0), places, part(1));
+            // A place counts from the parts that are permuted: its higher bits are not looked at.
+            let lanes = match D {
+                2 => first,
+                3 => {
+                    let behind = _mm512_cmpge_epi64_mask(places, _mm512_set1_epi64(16));
+                    _mm512_mask_permutexvar_pd(first, behind, places, part(2))
+                }
+                _ => _mm512_mask_blend_pd(0xf0, first, _mm512_permutex2var_pd(part(2), places, part(3))),
+            };
+            core::mem::transmute_copy(&lanes)
+        };
+    }
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx2", not(target_feature = "avx512f")))]
+    if N == 8 {
+        return unsafe {
+            use core::arch::x86_64::*;
+            let half = |h: usize| {
+                let part = |j: usize| _mm256_loadu_pd(x.add(4 * (D * h + j)));
+                match (D, a) {
+                    (2, 0) => _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_unpacklo_pd(part(0), part(1))),
+                    (2, _) => _mm256_permute4x64_pd::<0b11_01_10_00>(_mm256_unpackhi_pd(part(0), part(1))),
+                    (3, 0) => {
+                        let two = _mm256_blend_pd::<0b0100>(part(0), part(1));
+                        _mm256_permute4x64_pd::<0b01_10_11_00>(_mm256_blend_pd::<0b0010>(two, part(2)))
+                    }
+                    (3, 1) => {
+                        let two = _mm256_blend_pd::<0b1001>(part(0), part(1));
+                        _mm256_permute4x64_pd::<0b10_11_00_01>(_mm256_blend_pd::<0b0100>(two, part(2)))
+                    }
+                    (3, _) => {
+                        let two = _mm256_blend_pd::<0b0010>(part(0), part(1));
+                        _mm256_permute4x64_pd::<0b11_00_01_10>(_mm256_blend_pd::<0b1001>(two, part(2)))
+                    }
+                    (_, 0) => _mm256_permute2f128_pd::<0x20>(
+                        _mm256_unpacklo_pd(part(0), part(1)),
+                        _mm256_unpacklo_pd(part(2), part(3)),
+                    ),
+                    (_, 1) => _mm256_permute2f128_pd::<0x20>(
+                        _mm256_unpackhi_pd(part(0), part(1)),
+                        _mm256_unpackhi_pd(part(2), part(3)),
+                    ),
+                    (_, 2) => _mm256_permute2f128_pd::<0x31>(
+                        _mm256_unpacklo_pd(part(0), part(1)),
+                        _mm256_unpacklo_pd(part(2), part(3)),
+                    ),
+                    _ => _mm256_permute2f128_pd::<0x31>(
+                        _mm256_unpackhi_pd(part(0), part(1)),
+                        _mm256_unpackhi_pd(part(2), part(3)),
+                    ),
+                }
+            };
+            core::mem::transmute_copy(&[half(0), half(1)])
+        };
+    }
+    V(core::array::from_fn(|l| unsafe { *x.offset((l * D) as isize + a as isize) }))
+}
+
 /// Places far apart: one load for each is as fast as the instruction that gathers, or faster.
 #[inline(always)]
 unsafe fn gather<const N: usize>(x: *const f64, places: [i64; N]) -> V<N> {

@@ -420,6 +420,10 @@ impl Function {
 }
 
 /// Names of parameters, such as `["x", "y"]`: anything that goes through strings.
+#[diagnostic::on_unimplemented(
+    message = "names of parameters are strings in an array, a vector or an iterator, found `{Self}`",
+    note = "one name is written `[\"x\"]`"
+)]
 pub trait Names {
     /// The names.
     fn names(self) -> Vec<String>;

@@ -35,9 +35,17 @@ pub(super) fn lower(program: &term::Program, until: Stage, stages: &mut Stages<'
     })?;
     let flow = bounded(stages, "end-early", flow.stmts(), || flow::end_early(&flow))?;
     match until {
-        Stage::Simplify => Ok(Staged::Flow(simplified(&flow, &simplify::Options::default(), stages)?.0)),
+        Stage::Simplify => {
+            let flow = without_invariant_states(&flow, stages)?;
+            Ok(Staged::Flow(simplified(&flow, &simplify::Options::default(), stages)?.0))
+        }
         _ => Ok(Staged::Flow(flow)),
     }
+}
+
+/// A flow in which no state is a first state or another one.
+pub(super) fn without_invariant_states(program: &flow::Program, stages: &mut Stages<'_>) -> Result<flow::Program> {
+    bounded(stages, "invariant-states", program.stmts(), || flow::without_invariant_states(program))
 }
 
 /// A flow with its leaves simplified, and how that went in all.
@@ -157,6 +165,7 @@ impl Function {
         };
         let (derived, steps, simplification) = match &request.simplify {
             Some(options) => {
+                let derived = without_invariant_states(&derived, stages)?;
                 let steps = Steps::new(derived.clone(), options.clone());
                 let (derived, report) = simplified(&derived, options, stages)?;
                 (derived, Some(steps), Some(report))

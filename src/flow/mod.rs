@@ -30,6 +30,7 @@
 //! | `forward`, `adjoint` | derivatives |
 //! | `jacobian`, `gauss_newton` | Jacobians, Hessians and Gauss-Newton matrices: derivatives with one-hot tangents or seeds, lifted; and products |
 //! | `implicit` | fixpoints, whose derivatives are by the implicit function theorem |
+//! | `invariant` | states that no step changes go, and copies of others |
 //! | `again` | statements once more |
 //! | `transpose` | transposed programs |
 //! | `join` | leaves beside each other as one; what is not needed goes |
@@ -57,6 +58,7 @@ mod forward;
 mod gauss_newton;
 mod implicit;
 mod inits;
+mod invariant;
 mod jacobian;
 mod join;
 mod json;
@@ -79,6 +81,7 @@ pub use early::{end_early, to_the_end};
 pub use forward::forward;
 pub use gauss_newton::{gauss_newton, gauss_newton_product};
 pub use inits::part_inits;
+pub use invariant::without_invariant_states;
 pub use jacobian::jacobian;
 pub use join::{join, map_leaves};
 pub use last::given_last;

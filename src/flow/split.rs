@@ -7,6 +7,7 @@
 //! hoist     scan t < T, s. F(X(t), s)                      ==  X' = gen t < T. X(t); scan t < T, s. F(X'[t], s)
 //! log       P = scan t < T, s. F(s);  y = sum t < T. A(P[t])   ==  (P, y) = scan t < T, (s, y = 0). (F(s), y + A(s))
 //!                                                         or  ==  (P, A') = scan t < T, (s, _). (F(s), A(s));  y = sum t < T. A'[t + 1]
+//! places    P = scan t < T, s. F(s);  y = gen t. P[t, k(t)]  ==  (s, V) = scan t < T, (s, _). (F(s), s[k(t)]);  y = gen t. V[t + 1]
 //! residual  P = scan t < T, s. F(s);  scan t < T. G(X(P[t]))   ==  (P, X') = scan t < T, (s, _). (F(s), X(s));  scan t < T. G(X'[t + 1])
 //! ```
 //!
@@ -19,6 +20,8 @@
 //! *Residual*: what a later loop computes from the states of an earlier one that computed it, too, is stored by the earlier one, or computed again,
 //! by a minimal cut of the statements in between: stored numbers against operations.
 //!
+//! *Places*: of a path that is read at a place of each state alone, as where a step updates one element, that element is stored, and not the path.
+//!
 //! *Log* comes before simplification, [`take_in`]: what a step and a sum over steps have in common are equal statements as they are derived, and
 //! need not be behind it. The others come behind it, [`split`]: what is stored is a number like others, of which simplification knows nothing.
 //!
@@ -27,20 +30,23 @@
 //!
 //! | file | job |
 //! |---|---|
-//! | `hoist`, `log`, `residual` | the three |
+//! | `hoist`, `log`, `places`, `residual` | the four |
 //! | `step` | leaves of steps under construction: places in paths, statements that stand for values |
 //! | `cut` | minimal cuts |
 
 mod cut;
 mod hoist;
 mod log;
+mod places;
 mod residual;
 mod step;
 
 pub(super) use step::adds_up;
 
+use std::collections::BTreeSet;
+
 use super::build::Builder;
-use super::data::{Loops, Program, Scan, Stmt};
+use super::data::{Loops, Program, Scan, Stmt, ValueId, scans};
 use super::join::join;
 use crate::base::SizeId;
 use crate::error::Result;
@@ -51,7 +57,7 @@ use crate::index::{Size, Var};
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
 pub fn take_in(program: &Program) -> Result<Program> {
-    each_block(program, &Lengths { sizes: &|_| None, adds_up: false }, &[log::block])
+    each_block(program, &Lengths::of(program, &|_| None, false), &[log::block])
 }
 
 /// The flow with sums over time taken into its loops, whatever is less work: where nobody else reads a path, it need not be kept.
@@ -59,7 +65,7 @@ pub fn take_in(program: &Program) -> Result<Program> {
 /// # Errors
 /// As [`take_in`].
 pub(super) fn add_up(program: &Program) -> Result<Program> {
-    each_block(program, &Lengths { sizes: &|_| None, adds_up: true }, &[log::block])
+    each_block(program, &Lengths::of(program, &|_| None, true), &[log::block])
 }
 
 /// The flow in which no step computes what an earlier loop has computed, or what is the same without its states. Some sizes have values.
@@ -67,7 +73,7 @@ pub(super) fn add_up(program: &Program) -> Result<Program> {
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
 pub fn split(program: &Program, sizes: &dyn Fn(SizeId) -> Option<i64>) -> Result<Program> {
-    each_block(program, &Lengths { sizes, adds_up: false }, &[residual::block, hoist::block])
+    each_block(program, &Lengths::of(program, sizes, false), &[places::block, residual::block, hoist::block])
 }
 
 type Pass = fn(&mut Builder, Vec<Stmt>, &Loops, &Lengths<'_>) -> Result<Vec<Stmt>>;
@@ -109,6 +115,16 @@ pub(super) struct Lengths<'a> {
     sizes: &'a dyn Fn(SizeId) -> Option<i64>,
     /// Whether memory alone counts: no sum over time is a product of what is stored for all steps.
     adds_up: bool,
+    /// Results, and states after a step: what is read by no statement of a block alone.
+    results: BTreeSet<ValueId>,
+}
+
+impl<'a> Lengths<'a> {
+    fn of(program: &Program, sizes: &'a dyn Fn(SizeId) -> Option<i64>, adds_up: bool) -> Lengths<'a> {
+        let mut results: BTreeSet<ValueId> = program.outputs.iter().flat_map(|output| output.values.clone()).collect();
+        results.extend(scans(&program.body).iter().flat_map(|scan| &scan.states).map(|state| state.after));
+        Lengths { sizes, adds_up, results }
+    }
 }
 
 impl Lengths<'_> {

@@ -532,14 +532,10 @@ impl Linker<'_> {
     ) -> Result<()> {
         copies.retain(|(state, home)| self.homes.get(&state.after) != Some(home));
         copies = self.in_place(copies, &scan.body, inner, open)?;
-        if scan.tiles {
-            for state in &scan.states {
-                let home = self.home(state.before)?;
-                if home.row.is_none() {
-                    changed::cut_loops(inner, home.buffer)?;
-                }
-            }
-        }
+        let homes = scan.states.iter().map(|state| self.home(state.before)).collect::<Result<Vec<_>>>()?;
+        let states = homes.iter().filter(|home| home.row.is_none()).map(|home| home.buffer).collect();
+        let tests = if scan.tiles { changed::Tests::All } else { changed::Tests::OfPlaces };
+        changed::cut_loops(inner, &states, tests, &mut open.names)?;
         for (state, to) in copies {
             inner.extend(self.copied(state.after, state.before, &to, open)?);
         }

@@ -119,6 +119,7 @@ decisions! {
         View { tensor: String } "{tensor} is computed in place: it is a view and costs nothing"
         Cheap { tensor: String, operations: u64 } "{tensor} is computed in place: it is cheaper to compute again than to store (operations {operations})"
         ReadOnce { tensor: String } "{tensor} is computed in place: each of its elements is read once"
+        OfOne { tensor: String, operations: u64, readers: usize } "{tensor} is computed in place: it is made of what is stored anyway in less time than it takes to store it (operations {operations}, readers {readers})"
         Large { tensor: String, operations: u64, readers: usize } "{tensor} is computed in place: stored it would be larger than parameters and results (operations {operations}, readers {readers})"
         Alone { tensor: String, operations: u64, readers: usize } "{tensor} is computed in place: nothing larger than parameters and results is stored then (operations {operations}, readers {readers})"
         RowByRow {} "its entries are written row by row, in the order in which they are known to be"
@@ -141,6 +142,9 @@ decisions! {
     }
     "unroll-outer" {
         UnrolledOuter { loops: usize } "a loop over a few values around sums is unrolled, so that they share what they load (loops {loops})"
+    }
+    "unroll-and-jam" {
+        UnrolledAndJammed {} "the loop over a few values is inside of the long one, as statements"
     }
     "row-sums" {
         RowSums {} "sums of each row, for a sum over all rows, as the rows are written"
@@ -173,6 +177,7 @@ decisions! {
         Fused { tensor: String } "{tensor} is computed in the same loop, which has its operands at hand"
     }
     "unroll" {
+        UnrolledInside { loops: usize } "loops over a few values inside of others are straight-line code (loops {loops})"
         Unrolled { statements: usize } "rows are straight-line code, which runs in lanes (statements {statements})"
     }
     "merge" {
@@ -183,6 +188,9 @@ decisions! {
     }
     "reciprocals" {
         Reciprocals { roots: usize } "what is divided by a square root is multiplied with its reciprocal (roots {roots})"
+    }
+    "quotients" {
+        Quotients { quotients: usize } "quotients by powers of a number are products with powers of its reciprocal (quotients {quotients})"
     }
     "fills" {
         NotFilled { tensor: String } "{tensor} is not made zero before: nothing is read but what was stored"

@@ -10,6 +10,7 @@
 //! | quotients and roots that are read again and again, or by several in rows of literal length | stored |
 //! | larger than each parameter and result, of little arithmetic, read once by each of several | computed there, again for each |
 //! | the same of more arithmetic without functions that take long, where it is made of nothing as large and nothing as large is made of it | computed there, again for each |
+//! | of little arithmetic on one tensor as large that is stored, and on rows and columns, read once by each of several | computed there, again for each |
 //! | too large to be nested into others | stored |
 //! | a sum of which a function such as `exp` is taken | stored, so that the function runs in lanes |
 //! | numbers that tell a place | stored, so that the place is loaded |
@@ -477,8 +478,25 @@ impl Plan {
             readers if effort.depth <= MAX_DEPTH && !effort.searches && outgrows(stmt, outside) => {
                 self.made_again(program, x, readers, outside, beside)
             }
+            readers if effort.depth <= MAX_DEPTH && !effort.searches => self.made_of_one(program, x, readers),
             _ => None,
         }
+    }
+
+    /// Why a matrix is made again for each reader from one that is stored anyway, and rows and columns: to store it takes as long as to read that one three
+    /// times, once to write and once to read what is written over.
+    fn made_of_one(&self, program: &Program, x: VarId, readers: &[&Use]) -> Option<Decision> {
+        let stmt = &program.stmts[x];
+        let is_long = |n: &&Size| n.as_constant().is_none();
+        let rank = |stmt: &Stmt| stmt.dims.iter().filter(is_long).count();
+        if rank(stmt) < 2 || !readers.iter().all(|read| reads_once(program, read)) {
+            return None;
+        }
+        let Straight { work: operations, calls, loads, .. } = Straight::of(program, &self.placements, x)?;
+        let mut large = loads.iter().map(|y| &program.stmts[*y]).filter(|y| rank(y) >= rank(stmt));
+        let of_one = large.next().is_some_and(|y| y.dims == stmt.dims) && large.next().is_none();
+        let again = of_one && !calls && operations <= RECOMPUTED;
+        again.then(|| Decision::OfOne { tensor: self.names.get(x), operations, readers: readers.len() })
     }
 
     /// Why a large tensor is made again for each reader; nothing where storing it is better. `beside` says that what is made of it is stored.
@@ -642,7 +660,12 @@ pub(super) fn guard_work(p: &Pred) -> u64 {
         Pred::Relation { relation: RelationRef::Computed { view: View::Support, .. }, .. } => 1,
         Pred::Relation { relation: RelationRef::Computed { .. }, .. } => LOOP,
         Pred::All(ps) | Pred::Any(ps) => ps.iter().map(guard_work).sum(),
-        Pred::Exists { body, .. } => 4 + guard_work(body),
+        // Whether a row has entries is seen from where it begins; numbers are gone through.
+        Pred::Exists { body, .. } => {
+            let mut loops = 0;
+            body.visit_computed(&mut |_| loops = LOOP);
+            4 + loops + guard_work(body)
+        }
     }
 }
 

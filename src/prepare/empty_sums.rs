@@ -11,15 +11,20 @@
 
 use std::borrow::Cow;
 
-use crate::base::{Id, IndexId};
+use crate::base::{Id, IndexId, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Pred};
 use crate::tssa::{Builder, Program, Rhs, Stmt};
 
+/// How many sums are added up at most.
+const MAX_TERMS: usize = 16;
+
 /// The program without such guards.
 pub(super) fn unguarded(program: &Program) -> Result<Cow<'_, Program>> {
     let says_nothing = |stmt: &Stmt| match &stmt.rhs {
-        Rhs::Add(sides) => sides.iter().any(|(p, x)| p.conjuncts().iter().any(|p| is_empty_sum(p, &program.stmts[*x]))),
+        Rhs::Add(sides) => {
+            sides.iter().any(|(p, x)| p.conjuncts().iter().any(|p| are_empty(p, *x, &|x| &program.stmts[x])))
+        }
         _ => false,
     };
     if !program.stmts.values().any(says_nothing) {
@@ -30,8 +35,7 @@ pub(super) fn unguarded(program: &Program) -> Result<Cow<'_, Program>> {
         let mut stmt = stmt.clone();
         if let Rhs::Add(sides) = &mut stmt.rhs {
             for (p, x) in sides {
-                let sum = builder.stmt(*x);
-                let kept = p.conjuncts().iter().filter(|p| !is_empty_sum(p, sum)).cloned();
+                let kept = p.conjuncts().iter().filter(|p| !are_empty(p, *x, &|x| builder.stmt(x))).cloned();
                 *p = Pred::all(kept.collect::<Vec<_>>());
             }
         }
@@ -40,7 +44,47 @@ pub(super) fn unguarded(program: &Program) -> Result<Cow<'_, Program>> {
     Ok(Cow::Owned(builder.finish(outputs).prune()?))
 }
 
-/// Whether a predicate over the axes of a tensor says that its sum is not over nothing.
+/// Whether a predicate over the axes of a tensor, or one of several, says that an element is no sum over nothing, or none of such sums that are added
+/// up: where the predicate fails all of them are.
+fn are_empty<'a>(p: &Pred, x: VarId, stmt: &dyn Fn(VarId) -> &'a Stmt) -> bool {
+    let mut left = vec![(p.clone(), x)];
+    for _ in 0..MAX_TERMS {
+        let Some((p, x)) = left.pop() else { return true };
+        work::charge(1);
+        let stmt = stmt(x);
+        match &stmt.rhs {
+            _ if any_of(&p).iter().any(|p| is_empty_sum(p, stmt)) => {}
+            Rhs::Add(sides) => {
+                let fails = |q: &Pred| any_of(q).iter().all(|q| any_of(&p).contains(q));
+                let others = sides.iter().filter(|(q, _)| !q.conjuncts().iter().any(fails));
+                left.extend(others.map(|(_, y)| (p.clone(), *y)));
+            }
+            // The same elements, some of them left out, perhaps with their axes in another order.
+            Rhs::Contract { sums, operands, .. } if sums.is_empty() => {
+                let [operand] = operands.as_slice() else { return false };
+                let axis = |i: IndexId| operand.indices.iter().position(|j| *j == i).map(IndexId::from_index);
+                let mut known = true;
+                p.visit_free(&mut |i| known &= axis(i).is_some());
+                match p.substitute(&|i| axis(i).map(Affine::index)) {
+                    Ok(p) if known => left.push((p, operand.var)),
+                    _ => return false,
+                }
+            }
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// The predicates of which one has to hold.
+fn any_of(p: &Pred) -> &[Pred] {
+    match p {
+        Pred::Any(ps) => ps,
+        p => std::slice::from_ref(p),
+    }
+}
+
+/// Whether a predicate over the axes of a sum says that it is not over nothing.
 fn is_empty_sum(p: &Pred, stmt: &Stmt) -> bool {
     let (Pred::Exists { index, extent, body }, Rhs::Contract { sums, guard, .. }) = (p, &stmt.rhs) else {
         return false;

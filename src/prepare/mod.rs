@@ -3,10 +3,11 @@
 //!
 //! | pass | what it does | results |
 //! |---|---|---|
+//! | `empty-sums` | guards that say that a sum is not over nothing go | exact |
 //! | `truth-values` | what numbers say in guards, where it would be looked for again and again, becomes tensors of truth values | exact |
 //! | `per-target` | functions and sums of what is read through a map are computed once for each target | exact |
 //! | `group-sums` | sums over the sources of a map are grouped by target | reassociates |
-//! | `empty-sums` | guards that say that a sum is not over nothing go | exact |
+//! | `half-sums` | sums over all pairs whose terms are the same both ways are over half of them | reassociates |
 //! | `speculate` | products are computed without the masks of their factors, and with them where the result is no number | exact |
 //! | `demand` | tensors that are read on the entries of a relation alone are computed there alone | exact |
 //!
@@ -15,6 +16,7 @@
 mod demand;
 mod empty_sums;
 mod group_sums;
+mod half_sums;
 mod needs;
 mod patterns;
 mod per_target;
@@ -35,7 +37,7 @@ pub use patterns::{OnPatterns, Sparse, on_patterns};
 pub struct Prepared {
     /// The program.
     pub program: Program,
-    /// The same before functions were shared: its guards say less of the same, so the supports of results are read off it.
+    /// The same with all of its guards, and before functions were shared: the supports of results are read off it.
     pub unshared: Program,
 }
 
@@ -63,16 +65,17 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 6] = {
+pub const PASSES: [Pass; 7] = {
     use Exactness::{Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, rewrite: Rewrite) -> Pass {
         Pass { name, exactness, rewrite }
     }
     [
+        pass("empty-sums", Exact, empty_sums::unguarded),
         pass("truth-values", Exact, truth_values::kept),
         pass("per-target", Exact, per_target::shared),
         pass("group-sums", Reassociates, group_sums::grouped),
-        pass("empty-sums", Exact, empty_sums::unguarded),
+        pass("half-sums", Reassociates, half_sums::halved),
         pass("speculate", Exact, speculate::speculated),
         pass("demand", Exact, demand::demanded),
     ]
@@ -85,10 +88,12 @@ pub const PASSES: [Pass; 6] = {
 pub fn prepare(program: &Program, stages: &mut Stages<'_>) -> Result<Prepared> {
     let mut run = |pass: Pass, program: &Program| stages.run(pass.name, || pass.apply(program));
     let [first, second, others @ ..] = PASSES;
-    let unshared = run(first, program)?;
-    let mut program = run(second, &unshared)?;
+    let without = run(first, program)?;
+    let mut prepared = run(second, &without)?;
+    let unshared = if without == *program { prepared.clone() } else { second.apply(program)? };
     for pass in others {
-        program = run(pass, &program)?;
+        prepared = run(pass, &prepared)?;
     }
+    let program = prepared;
     Ok(Prepared { program, unshared })
 }

@@ -8,14 +8,15 @@
 //! the comparison again repeats no work. In the term it is a `let` directly around the bracket, which printing folds.
 //!
 //! Outside of its axes a relation does not hold, while an element is not there to be compared. So the place must be known to be
-//! within; else, and below `exists` and `or`, the statement stays a variable.
+//! within; else, and below `exists`, the statement stays a variable. An `or` is a bracket of its own, `[a < b or d < e] * f`, where all
+//! places that it asks are known to be within.
 
 use super::{Build, Context, MAX_WEIGHT, Presenter, Task};
 use crate::base::{Id, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, View};
 use crate::scalar::{Comparison, Function, Op, Primitive};
-use crate::term::{NormalForm, Term};
+use crate::term::{NormalForm, Term, TermId};
 use crate::tssa::{Program, Rhs};
 use crate::ty::Types;
 
@@ -32,6 +33,13 @@ pub(super) fn is_comparison(program: &Program, x: VarId) -> bool {
     plain && args.iter().any(|y| !matches!(program.stmts[*y].rhs, Rhs::Number(_)))
 }
 
+/// A comparison that a bracket asks by a predicate: its function has so many arguments.
+pub(super) struct Asked {
+    atom: Pred,
+    function: Function,
+    arity: usize,
+}
+
 /// A conjunct that is a comparison: the statement, the place, and whether it holds.
 struct Compared {
     x: VarId,
@@ -46,6 +54,7 @@ impl Presenter<'_> {
         for p in guard.conjuncts() {
             match self.compared(p) {
                 Some(found) => compared.push((found, p.clone())),
+                None if matches!(p, Pred::Any(_)) && self.either(p, context, out) => {}
                 None => rest.push(p.clone()),
             }
         }
@@ -86,6 +95,70 @@ impl Presenter<'_> {
         let entries = Pred::all(rest.conjuncts().iter().filter(|p| read.contains(p)).cloned());
         out.extend(args.iter().map(|y| Task::Visit(*y, place.clone(), context)));
         out.push(Task::Build(Build::Compare { function: *function, arity: args.len(), holds, entries, rest }));
+    }
+
+    /// Writes a bracket for an `or` of comparisons, at places within their axes, around what is built before; not where it asks something else.
+    fn either(&mut self, p: &Pred, context: Context, out: &mut Vec<Task>) -> bool {
+        let mut atoms = Vec::new();
+        if p.binds() || p.weight() > MAX_WEIGHT {
+            return false;
+        }
+        p.visit_atoms(&mut |atom| {
+            if matches!(atom, Pred::Relation { relation: RelationRef::Computed { .. }, .. }) && !atoms.contains(atom) {
+                atoms.push(atom.clone());
+            }
+        });
+        let mut found = Vec::with_capacity(atoms.len());
+        for atom in atoms {
+            let Some(compared) = self.compared(&atom) else { return false };
+            let source = self.source;
+            let dims = &source.stmts[compared.x].dims;
+            let within: std::result::Result<Vec<_>, _> =
+                compared.place.iter().zip(dims).map(|(a, n)| Pred::in_range(a, n)).collect();
+            let Rhs::Map { guard, function, args } = &source.stmts[compared.x].rhs else { return false };
+            // What the comparison has as a guard of its own would have to be said in its case.
+            let plain = guard.is_true() && self.entries_read(compared.x, &compared.place).next().is_none();
+            if !plain || !within.is_ok_and(|within| self.proves(&Pred::all(within), &[], context)) {
+                return false;
+            }
+            found.push((atom, compared.place, *function, args));
+        }
+        if found.is_empty() {
+            return false;
+        }
+        let mut asked = Vec::with_capacity(found.len());
+        for (atom, place, function, args) in found {
+            out.extend(args.iter().map(|y| Task::Visit(*y, place.clone(), context)));
+            asked.push(Asked { atom, function, arity: args.len() });
+        }
+        out.push(Task::Build(Build::Either { guard: p.clone(), asked }));
+        true
+    }
+
+    /// `let c = f(a, b) in .. in [p] * e`, over terms built before.
+    pub(super) fn build_either(&mut self, guard: &Pred, asked: Vec<Asked>) -> Result<TermId> {
+        let mut lets = Vec::with_capacity(asked.len());
+        for Asked { atom, function, arity } in asked.into_iter().rev() {
+            let from = self.built.len().checked_sub(arity).ok_or_else(|| super::bug("an argument is missing"))?;
+            let args = self.built.split_off(from);
+            lets.push((atom, self.term.push(Term::Apply(function, args))?));
+        }
+        // The first that is asked stands outermost, and its variable is the oldest.
+        lets.reverse();
+        let mut guard = guard.clone();
+        let mut vars = Vec::with_capacity(lets.len());
+        for (atom, value) in lets {
+            let var = self.term.fresh_var("c", Types::REAL);
+            guard = asks_instead(&guard, &atom, var);
+            vars.push((var, value));
+        }
+        let body = self.pop()?;
+        let mut bracket = self.term.push(Term::Iverson { guard, body })?;
+        for (var, value) in vars.into_iter().rev() {
+            bracket = self.term.push(Term::Let { var, value, body: bracket })?;
+        }
+        self.term.form = NormalForm::Surface;
+        Ok(bracket)
     }
 
     /// `let c = [entries] * f(a, b) in [rest and c != 0] * e`, over terms built before.
@@ -152,6 +225,19 @@ impl Presenter<'_> {
                 self.asked[x.index()] = true;
             }
         });
+    }
+}
+
+/// The predicate with `c != 0`, or `c = 0`, in the place of an atom. Predicates nest to a bounded depth.
+fn asks_instead(p: &Pred, atom: &Pred, var: VarId) -> Pred {
+    match p {
+        Pred::All(ps) => Pred::all(ps.iter().map(|p| asks_instead(p, atom, var))),
+        Pred::Any(ps) => Pred::any(ps.iter().map(|p| asks_instead(p, atom, var))),
+        Pred::Relation { holds, .. } if p == atom => {
+            let relation = RelationRef::Computed { var, view: View::Support };
+            Pred::Relation { relation, args: Vec::new(), holds: *holds }
+        }
+        other => other.clone(),
     }
 }
 

@@ -3,6 +3,8 @@
 //! `for i { A(i) } for i { B(i) }  ==  for i { A(i) B(i) }` where `B(i)` reads of what `A` writes only what `A(i)` writes: the row `i`, or
 //! the entries below the node `i` of the same relation. What a row of `A` gathers, and what it writes, is then still at hand when `B` reads it.
 //!
+//! Sums of one nest over the same range become one loop [before](super::beside), since a nest of several loops joins none.
+//!
 //! A nest moves up to an earlier one, past those in between, which neither write what it reads nor read what it writes (they are before
 //! it). What runs in lanes goes on to do so: a loop over elements with functions is not put into one over rows. Nor is a matrix product,
 //! whose rows are interleaved, put together with what cannot be, unless it reads some factor only once, which takes longer than what is gained,
@@ -12,8 +14,9 @@
 
 use std::collections::BTreeMap;
 
+use super::beside::joined;
 use super::layout::Last;
-use super::machine::{ROW_DENSITY, ROW_WORK, SHORT};
+use super::machine::{FEW, ROW_DENSITY, ROW_WORK, SHORT};
 use super::vectorise::{Traits, is_short, literal};
 use super::{panels, prefix_sums};
 use crate::base::{IndexId, work};
@@ -26,7 +29,13 @@ use crate::loops::{
 
 /// Puts nests together, each with the first one that it can join.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    let nests = std::mem::take(&mut program.nests);
+    let mut nests = std::mem::take(&mut program.nests);
+    for nest in &mut nests {
+        let loops = nest.body.iter().filter(|stmt| has_loop(stmt)).count();
+        if loops > 1 && nest.body.iter().all(|stmt| !has_loop(stmt) || is_innermost(stmt)) {
+            nest.body = joined(&nest.buffers, &nest.body, &|_, _| true)?;
+        }
+    }
     let joined = groups(&nests, &Last::new());
     let mut fused: Vec<(Nest, Option<Fresh>)> = Vec::with_capacity(nests.len());
     for (nest, at) in nests.into_iter().zip(joined) {
@@ -41,6 +50,20 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     }
     program.nests = fused.into_iter().map(|(nest, _)| nest).collect();
     Ok(())
+}
+
+/// Whether a statement is a loop over a range that holds others over a few values alone.
+fn is_innermost(stmt: &Stmt) -> bool {
+    let Stmt::For { domain: Domain::Range { .. }, body, .. } = stmt else { return false };
+    let mut few = true;
+    for stmt in body {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::For { domain, .. } = stmt {
+                few &= literal(domain).is_some_and(|n| n <= FEW);
+            }
+        });
+    }
+    few
 }
 
 /// For each nest the number of the one that it becomes part of, where some buffers have other axes last by then; nests are numbered as they

@@ -17,8 +17,8 @@
 //! +0 and are never -0. A place that is written under the test was made zero before, and is written 0 now. What is computed for nothing has no effect:
 //! it is arithmetic, on numbers that are loaded from places in bounds, which is proved without the test.
 //!
-//! **Where it is done.** In innermost loops over ranges, for little arithmetic without calls of functions, if no such test is left in the loop then.
-//! Sums over a few values, as a literal, are no loops here: they become statements. A longer sum of products is taken as well if what is tested was
+//! **Where it is done.** In loops over ranges, for little arithmetic without calls of functions, if no such test is left in the loop then, nor in loops
+//! beside it. Sums over a few values, as a literal, are no loops here: they become statements. A longer sum of products is taken as well if what is tested was
 //! computed for each element, as in the gradient of a layer with `relu`: about every other element passes such a test, and the same sum for the
 //! other elements costs less than that none of them runs in lanes.
 
@@ -94,10 +94,15 @@ impl<'a> Pass<'a> {
                 Stmt::For { index, domain, body, .. } => {
                     let mut inside = known.clone();
                     assume(&mut inside, *index, domain)?;
-                    if matches!(domain, Domain::Range { .. }) {
+                    let is_range = matches!(domain, Domain::Range { .. });
+                    if is_range {
                         self.convert_loop(body, &inside)?;
                     }
                     self.body(body, &inside)?;
+                    // Loops inside may have no tests now.
+                    if is_range && body.iter().any(has_loop) {
+                        self.convert_loop(body, &inside)?;
+                    }
                 }
                 Stmt::If { cond, body } => self.body(body, &under(known, cond)?)?,
                 Stmt::Extremum { body, .. } => self.body(body, known)?,
@@ -107,10 +112,10 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Converts all tests in the body of an innermost loop, or none.
+    /// Converts all tests in the body of a loop, or none.
     fn convert_loop(&mut self, body: &mut Vec<Stmt>, known: &Facts) -> Checked<()> {
         let is_test = |stmt: &Stmt| matches!(stmt, Stmt::If { .. });
-        let is_straight = |stmt: &Stmt| stmt.body().is_empty() || is_few(stmt);
+        let is_straight = |stmt: &Stmt| stmt.body().is_empty() || is_few(stmt) || is_loop(stmt);
         let is_long = |stmt: &Stmt| stmt.body().iter().any(|stmt| has_loop(stmt) && !is_few(stmt));
         if body.iter().any(|stmt| is_test(stmt) && is_long(stmt)) && !self.tests_computed(body) {
             return Ok(());
@@ -155,6 +160,15 @@ impl<'a> Pass<'a> {
             _ => true,
         })
     }
+}
+
+/// Whether a statement is a loop over a range in which nothing is tested.
+fn is_loop(stmt: &Stmt) -> bool {
+    let mut tests = false;
+    stmt.visit(&mut |stmt| {
+        tests |= !matches!(stmt, Stmt::For { domain: Domain::Range { .. }, .. }) && !stmt.body().is_empty()
+    });
+    matches!(stmt, Stmt::For { .. }) && !tests
 }
 
 /// Whether a statement is a sum of products, one by one: of numbers that are loaded and multiplied.

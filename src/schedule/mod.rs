@@ -9,6 +9,7 @@
 //! | `fold-extrema` | the largest of numbers is kept, and its place is not looked for | | exact |
 //! | `sink-selects` | a product under a test is the product of its factors under the test | | exact |
 //! | `unroll-outer` | loops over a few values around long sums become statements | one nest a tensor | exact |
+//! | `unroll-and-jam` | loops over a few values around a long one become statements inside of it | one nest a tensor | reassociates |
 //! | `row-sums` | sums over all of several rows are those of each row, which follow the nest that writes it | one nest a tensor | reassociates |
 //! | `growing-sums` | sums over all places up to an index, or from it on, have nests of their own | | exact |
 //! | `interchange` | the loop over rows that were just written comes first | one nest a tensor | exact |
@@ -23,6 +24,7 @@
 //! | `merge` | loops over the same range, beside each other in a row, become one | fused rows | exact |
 //! | `reuse` | what a body has at hand is not made again, and not stored if nobody reads it | merged loops | exact |
 //! | `reciprocals` | divisions by one square root become products with its reciprocal | merged loops | reassociates |
+//! | `quotients` | quotients by powers of one number share its reciprocal | straight-line code | reassociates |
 //! | `fills` | intermediate tensors are not made zero where nobody reads what was not stored | merged loops | exact |
 //! | `strip-mine` | sums along columns of a triangle run in lanes, for strips of columns | | reassociates |
 //! | `hoist` | a factor that a loop does not change leaves its sum | | reassociates |
@@ -55,6 +57,7 @@
 //!
 //! Before all passes, [`with_sizes`] makes literals of the sizes that are [short](short_axes) beside others, where they are known.
 
+mod beside;
 mod bins;
 mod blocks;
 mod contract;
@@ -77,6 +80,7 @@ mod partial_sums;
 mod peel;
 mod prefix_sums;
 mod privatise;
+mod quotients;
 mod reciprocals;
 mod reuse;
 mod row_blocks;
@@ -90,6 +94,7 @@ mod split;
 mod strip_mine;
 mod tiles;
 mod unroll;
+mod unroll_and_jam;
 mod unroll_extrema;
 mod unroll_outer;
 mod unswitch;
@@ -163,7 +168,7 @@ pub const AT_BINDING: [LatePass; 3] = {
 };
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 32] = {
+pub const PASSES: [Pass; 34] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
@@ -172,6 +177,7 @@ pub const PASSES: [Pass; 32] = {
         pass("fold-extrema", Exact, fold_extrema::run),
         pass("sink-selects", Exact, sink_selects::run),
         pass("unroll-outer", Exact, unroll_outer::run),
+        pass("unroll-and-jam", Reassociates, unroll_and_jam::run),
         pass("row-sums", Reassociates, row_sums::run),
         pass("growing-sums", Exact, prefix_sums::apart),
         pass("interchange", Exact, interchange::run),
@@ -186,6 +192,7 @@ pub const PASSES: [Pass; 32] = {
         pass("merge", Exact, merge::run),
         pass("reuse", Exact, reuse::run),
         pass("reciprocals", Reassociates, reciprocals::run),
+        pass("quotients", Reassociates, quotients::run),
         pass("fills", Exact, fills::run),
         pass("strip-mine", Reassociates, strip_mine::run),
         pass("hoist", Reassociates, hoist::run),

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use super::layout::{Last, Path, move_last, paths, strided_inside, total, weight};
 use super::machine;
+use super::unroll_outer::few;
 use crate::base::{Arena, Id, IndexId};
 use crate::error::{Error, Result};
 use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, Real, RealId, Stmt, loads};
@@ -97,7 +98,7 @@ pub(super) fn serve(program: &mut Program) {
 }
 
 /// Whether an innermost loop reads a parameter at the indices of loops over its whole axes, or from one of their ends on, inside of a loop
-/// over something else. Of a literal axis that became statements it reads one place in each.
+/// over something else, of more than a few values. Of a literal axis that became statements it reads one place in each.
 fn reads_all_again(Path { around, body, .. }: &Path<'_>, param: BufferId, buffer: &Buffer) -> bool {
     loads(*body).into_iter().filter(|place| place.buffer == param).any(|place| {
         let whole = place.at.iter().zip(&buffer.dims).all(|(a, n)| {
@@ -107,7 +108,7 @@ fn reads_all_again(Path { around, body, .. }: &Path<'_>, param: BufferId, buffer
             let l = a.as_index().and_then(|i| around.iter().find(|l| l.index == i));
             l.is_some_and(|l| Domain::whole(n).is_ok_and(|whole| from_an_end(l.domain, &whole)))
         });
-        whole && around.iter().any(|l| !place.at.iter().any(|a| a.mentions(l.index)))
+        whole && around.iter().any(|l| few(l.domain).is_none() && !place.at.iter().any(|a| a.mentions(l.index)))
     })
 }
 

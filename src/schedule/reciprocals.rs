@@ -19,6 +19,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::quotients::division;
 use crate::error::Result;
 use crate::loops::{BufferId, BufferKind, Decision, Fresh, Nest, Program, Real, RealId, Stmt};
 use crate::scalar::{Function, Op, Primitive};
@@ -107,7 +108,7 @@ impl Pass {
                 self.reciprocals.insert(d, q);
                 wanted.remove(&d);
             }
-            let quotient = division(&stmt).and_then(|(a, d)| Some((a, *self.reciprocals.get(&d)?)));
+            let quotient = quotient_of(&stmt).and_then(|(a, d)| Some((a, *self.reciprocals.get(&d)?)));
             if let (Some((a, q)), Stmt::Define(_, real)) = (quotient, &mut stmt) {
                 *real = Real::Mul(a, q);
             }
@@ -124,18 +125,15 @@ impl Pass {
 fn divisions(body: &[Stmt], d: RealId) -> usize {
     let of = |stmt: &Stmt| match stmt {
         Stmt::For { body, .. } => divisions(body, d).saturating_mul(2),
-        stmt => divisions(stmt.body(), d).saturating_add(usize::from(division(stmt).is_some_and(|(_, by)| by == d))),
+        stmt => divisions(stmt.body(), d).saturating_add(usize::from(quotient_of(stmt).is_some_and(|(_, by)| by == d))),
     };
     body.iter().map(of).fold(0, usize::saturating_add)
 }
 
-/// The numbers of a division.
-fn division(stmt: &Stmt) -> Option<(RealId, RealId)> {
+/// The numbers that a statement divides.
+fn quotient_of(stmt: &Stmt) -> Option<(RealId, RealId)> {
     match stmt {
-        Stmt::Define(_, Real::Apply(Function::Value(Primitive::Op(Op::Div)), args)) => match args.as_slice() {
-            [a, b] => Some((*a, *b)),
-            _ => None,
-        },
+        Stmt::Define(_, real) => division(real),
         _ => None,
     }
 }

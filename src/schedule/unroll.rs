@@ -19,13 +19,16 @@
 //! 3. What a row stores and reads again is read from the register. Tensors that nobody else reads are gone.
 //! 4. What was loaded or computed before from the same is not loaded or computed again.
 //!
-//! **Why it is right.** These are the same operations on the same numbers, each at most as often, but for sums and products with 0 that are known. What a row reads of the tensors of its own nest is at places that have the
-//! index of the row on one axis and constants on the others, as all places have that the nest stores to there: equal places are equal
-//! expressions, and no other row stores to them.
+//! **Why it is right.** These are the same operations on the same numbers, each at most as often, but for sums and products with 0 that are known. What a
+//! row reads of the tensors of its own nest is at places that have the index of the row on one axis and constants on the others, as all places have
+//! that the nest stores to there: equal places are equal expressions, and no other row stores to them. What the rows add up keeps its order.
 //!
-//! **Where it is done.** In a nest that is one loop over a range, which has no lanes as it is, nor a loop inside that is not short, with all tests
-//! decided, and with at least 48 operations, and three for each number that is loaded from afar or stored afar. Anything else
-//! stays.
+//! **Where it is done.** In a nest that is one loop over a range, with all tests decided, where
+//!
+//! - all loops inside are over a few values, as those over the coordinates of points are, or
+//! - they are short, nothing has lanes as it is, and there are at least 48 operations, and three for each number that is loaded from afar or stored afar.
+//!
+//! Of other nests the bodies of loops inside that hold loops over a few values alone, as a sum of distances along the entries of a row. Anything else stays.
 //!
 //! What depends on the target of a map alone is computed anew for each source, but for what is stored over targets already. To collect
 //! coefficients over targets would save operations, which are cheap in lanes, for numbers from afar, which are not: a rotation and its
@@ -36,15 +39,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::contract::Contraction;
 use super::hold;
 use super::key::Key;
-use super::machine::{ROW_STATEMENTS, SHORT};
-use super::vectorise::{Plan, is_long_row};
+use super::machine::{FEW, FEW_STATEMENTS, ROW_STATEMENTS, SHORT};
+use super::vectorise::{Plan, has_lanes, is_long_row, is_short, literal};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, Var};
 use crate::loops::{
     ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId,
-    Stmt, loads,
+    Stmt, changes_outside, has_loop, loads, stores,
 };
+use crate::scalar::{Function, Op, Primitive};
 use crate::solver::Facts;
 
 /// Makes rows straight-line code where that gives them lanes.
@@ -58,20 +62,37 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     }
     let mut found = false;
     for (at, nest) in program.nests.iter_mut().enumerate() {
-        let Some(row) = straight(nest, &facts)? else { continue };
+        let Some(Straight { row, is_few }) = straight(nest, &facts)? else {
+            let mut names = Fresh::after(&nest.body);
+            let mut loops = 0;
+            for stmt in &mut nest.body {
+                if let Stmt::For { body, .. } = stmt {
+                    loops += inside(body, &mut names, &facts)?;
+                }
+            }
+            if loops > 0 {
+                nest.decisions.push(Decision::UnrolledInside { loops });
+            }
+            continue;
+        };
         let read_elsewhere = |b: &BufferId| readers.get(b).is_some_and(|nests| nests.iter().any(|k| *k != at));
-        let own = nest.buffers.iter().copied().filter(|b| !read_elsewhere(b));
+        let outside = nest.body.iter().filter(|stmt| !has_loop(stmt)).map(std::slice::from_ref);
+        let kept = outside.flat_map(|stmt| loads(stmt).into_iter().chain(stores(stmt)));
+        let kept: BTreeSet<BufferId> = kept.map(|place| place.buffer).collect();
+        let own = nest.buffers.iter().copied().filter(|b| !read_elsewhere(b) && !kept.contains(b));
         let is_workspace = |b: &Buffer| b.kind == BufferKind::Workspace;
         let gone: BTreeSet<BufferId> = own.filter(|b| program.buffers.get(*b).is_some_and(is_workspace)).collect();
         let mut whole = nest.clone();
         whole.buffers.retain(|b| !gone.contains(b));
         whole.body.retain(|stmt| !matches!(stmt, Stmt::Fill(buffer) if gone.contains(buffer)));
-        let Some(Stmt::For { index, body, .. }) = whole.body.last_mut() else { continue };
+        let Some(Stmt::For { index, domain, body, .. }) = whole.body.iter_mut().find(|stmt| has_loop(stmt)) else {
+            continue;
+        };
         *body = needed(row, |stmt| match stmt {
             Stmt::Store(place, _) => !gone.contains(&place.buffer),
             stmt => !matches!(stmt, Stmt::Define(..) | Stmt::Let { .. }),
         });
-        if !is_long_row(*index, body) {
+        if !is_long_row(*index, body) && !(is_few && has_lanes(*index, domain, body)) {
             continue;
         }
         whole.decisions.push(Decision::Unrolled { statements: body.len() });
@@ -113,78 +134,77 @@ pub(super) fn needed(row: Vec<Stmt>, wanted: impl Fn(&Stmt) -> bool) -> Vec<Stmt
 }
 
 /// The body of the loop of a nest as straight-line code, with all its stores; nothing where it has no such form.
-fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Vec<Stmt>>> {
-    let Some((Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. }, before)) = nest.body.split_last()
-    else {
+fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Straight>> {
+    let Some(at) = nest.body.iter().position(has_loop) else { return Ok(None) };
+    let (before, rest) = nest.body.split_at(at);
+    let Some((Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. }, after)) = rest.split_first() else {
         return Ok(None);
     };
     let shared = |stmt: &Stmt| match stmt {
         Stmt::Define(_, Real::Load(place)) => !nest.buffers.contains(&place.buffer),
-        stmt => matches!(stmt, Stmt::Define(..) | Stmt::Fill(_)),
+        stmt => matches!(stmt, Stmt::Define(..) | Stmt::Fill(_) | Stmt::Local(_)),
     };
-    if !before.iter().all(shared) {
+    if !before.iter().all(shared) || after.iter().any(has_loop) || !body.iter().any(has_loop) && changes_outside(body) {
         return Ok(None);
     }
     let plan = Plan::of(nest, Contraction::of(&nest.body));
-    if nest.body.iter().any(|stmt| plan.is_vector(stmt)) {
-        return Ok(None);
-    }
+    let has_lanes = nest.body.iter().any(|stmt| plan.is_vector(stmt));
     let mut inside = false;
     for stmt in nest.body.iter().flat_map(Stmt::body) {
         stmt.visit(&mut |stmt| inside |= plan.is_vector(stmt));
     }
-    let mut facts = facts.clone();
-    for bound in lower.iter().filter(|bound| bound.divisor == 1) {
-        facts.assume(&Pred::le(&bound.numerator, &(*index).into())?);
-    }
-    for bound in upper.iter().filter(|bound| bound.divisor == 1) {
-        facts.assume(&Pred::le(&(*index).into(), &bound.numerator)?);
-    }
-    let mut row = Row {
-        outer: *index,
-        facts,
-        own: &nest.buffers,
-        filled: BTreeSet::new(),
-        names: Fresh::after(&nest.body),
-        indices: BTreeMap::new(),
-        reals: BTreeMap::new(),
-        literals: BTreeMap::new(),
-        never_minus_zero: BTreeSet::new(),
-        decided: BTreeMap::new(),
-        lets: BTreeMap::new(),
-        values: BTreeMap::new(),
-        stored: BTreeMap::new(),
-        axes: BTreeMap::new(),
-        read_again: BTreeSet::new(),
-        out: Vec::new(),
-        longest: 0,
-        steps: 0,
-    };
+    let mut names = Fresh::after(&nest.body);
+    let mut row = Row::new(*index, domain, body, &mut names, facts)?;
+    row.own = nest.buffers.iter().copied().collect();
     for stmt in before {
+        row.before(stmt);
+    }
+    if row.body(body)?.is_none() || inside && row.longest >= SHORT || !row.reads_apart() {
+        return Ok(None);
+    }
+    let is_few = (1..=FEW).contains(&row.longest);
+    // What has lanes around a few values has them without, and what is added up has them either way.
+    let gains = is_few && row.out.len() <= FEW_STATEMENTS;
+    Ok((gains || !has_lanes && !changes_outside(body)).then_some(Straight { row: row.out, is_few }))
+}
+
+/// The statements of a row, and whether its loops were over a few values each.
+struct Straight {
+    row: Vec<Stmt>,
+    is_few: bool,
+}
+
+/// Makes straight-line code of the bodies of loops that hold others over a few values alone; how many there are.
+fn inside(body: &mut [Stmt], names: &mut Fresh, facts: &Facts) -> Checked<usize> {
+    let mut found = 0;
+    for stmt in body {
         match stmt {
-            Stmt::Fill(buffer) => {
-                row.filled.insert(*buffer);
-            }
-            Stmt::Define(r, real @ Real::Literal(x)) => {
-                row.literals.insert(*r, *x);
-                if row.is_never_minus_zero(real) {
-                    row.never_minus_zero.insert(*r);
+            Stmt::For { index, domain, body, .. } if !is_short(domain) && holds_few(body) => {
+                let mut row = Row::new(*index, domain, body, names, facts)?;
+                if row.body(body)?.is_some() && row.reads_apart() && row.out.len() <= FEW_STATEMENTS {
+                    *body = needed(row.out, |stmt| !matches!(stmt, Stmt::Define(..) | Stmt::Let { .. }));
+                    found += 1;
                 }
-                let first = *row.values.entry(Key::Literal(x.to_bits())).or_insert(*r);
-                row.reals.insert(*r, if x.to_bits() == 0 { Value::Zero } else { Value::Register(first) });
             }
-            Stmt::Define(r, _) => {
-                row.reals.insert(*r, Value::Register(*r));
-            }
+            Stmt::For { body, .. } | Stmt::If { body, .. } => found += inside(body, names, facts)?,
             _ => {}
         }
     }
-    if row.body(body)?.is_none() || (inside && row.longest >= SHORT) {
-        return Ok(None);
+    Ok(found)
+}
+
+/// Whether there are loops, all over a few values.
+fn holds_few(body: &[Stmt]) -> bool {
+    let (mut any, mut few) = (false, true);
+    for stmt in body {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::For { domain, .. } = stmt {
+                any = true;
+                few &= literal(domain).is_some_and(|n| n <= FEW);
+            }
+        });
     }
-    // What is read again may be at no other places.
-    let apart = row.read_again.iter().all(|buffer| matches!(row.axes.get(buffer), None | Some(Some(_))));
-    Ok(apart.then_some(row.out))
+    any && few
 }
 
 /// What a register holds.
@@ -196,15 +216,15 @@ enum Value {
 }
 
 /// A row on the way.
-struct Row<'a> {
+struct Row<'n> {
     /// The index of the rows.
     outer: IndexId,
     facts: Facts,
     /// The buffers that the nest writes, and those of them that are zero before.
-    own: &'a [BufferId],
+    own: BTreeSet<BufferId>,
     filled: BTreeSet<BufferId>,
-    names: Fresh,
-    /// The values of indices and of registers so far.
+    names: &'n mut Fresh,
+    /// The values of indices and of registers so far; others are what they are outside.
     indices: BTreeMap<IndexId, Affine>,
     reals: BTreeMap<RealId, Value>,
     literals: BTreeMap<RealId, f64>,
@@ -226,7 +246,62 @@ struct Row<'a> {
 /// Nothing where there is no such form.
 type Found<T> = Checked<Option<T>>;
 
-impl Row<'_> {
+impl<'n> Row<'n> {
+    fn new(index: IndexId, domain: &Domain, body: &[Stmt], names: &'n mut Fresh, facts: &Facts) -> Checked<Self> {
+        let mut facts = facts.clone();
+        if let Domain::Range { lower, upper } = domain {
+            for bound in lower.iter().filter(|bound| bound.divisor == 1) {
+                facts.assume(&Pred::le(&bound.numerator, &index.into())?);
+            }
+            for bound in upper.iter().filter(|bound| bound.divisor == 1) {
+                facts.assume(&Pred::le(&index.into(), &bound.numerator)?);
+            }
+        }
+        Ok(Row {
+            outer: index,
+            facts,
+            own: stores(body).into_iter().map(|place| place.buffer).collect(),
+            filled: BTreeSet::new(),
+            names,
+            indices: BTreeMap::new(),
+            reals: BTreeMap::new(),
+            literals: BTreeMap::new(),
+            never_minus_zero: BTreeSet::new(),
+            decided: BTreeMap::new(),
+            lets: BTreeMap::new(),
+            values: BTreeMap::new(),
+            stored: BTreeMap::new(),
+            axes: BTreeMap::new(),
+            read_again: BTreeSet::new(),
+            out: Vec::new(),
+            longest: 0,
+            steps: 0,
+        })
+    }
+
+    /// A number or zeros before the loop.
+    fn before(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::Fill(buffer) => {
+                self.filled.insert(*buffer);
+            }
+            Stmt::Define(r, real @ Real::Literal(x)) => {
+                self.literals.insert(*r, *x);
+                if self.is_never_minus_zero(real) {
+                    self.never_minus_zero.insert(*r);
+                }
+                let first = *self.values.entry(Key::Literal(x.to_bits())).or_insert(*r);
+                self.reals.insert(*r, if x.to_bits() == 0 { Value::Zero } else { Value::Register(first) });
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether what is read again may be at no other places.
+    fn reads_apart(&self) -> bool {
+        self.read_again.iter().all(|buffer| matches!(self.axes.get(buffer), None | Some(Some(_))))
+    }
+
     fn body(&mut self, body: &[Stmt]) -> Found<()> {
         for stmt in body {
             self.steps += 1;
@@ -278,19 +353,26 @@ impl Row<'_> {
                 self.reals.insert(*r, Value::Zero);
             }
             Stmt::Assign(r, a) | Stmt::Accumulate(r, a) | Stmt::MulAdd(r, a, _) => {
-                let (Some(old), Some(a)) = (self.reals.get(r).copied(), self.read(*a)) else { return Ok(None) };
-                let value = match stmt {
-                    Stmt::Accumulate(..) => self.add(old, a),
-                    Stmt::MulAdd(_, _, b) => {
-                        let Some(b) = self.read(*b) else { return Ok(None) };
+                let (old, a) = (self.reals.get(r).copied(), self.read(*a));
+                let value = match (stmt, old) {
+                    (Stmt::Accumulate(..), Some(old)) => self.add(old, a),
+                    (Stmt::MulAdd(_, _, b), Some(old)) => {
+                        let b = self.read(*b);
                         self.mul_add(a, b, old)
                     }
-                    _ => a,
+                    (Stmt::Assign(..), Some(_)) => a,
+                    // A sum of the loop itself.
+                    (Stmt::Accumulate(..), None) => {
+                        let a = self.register(a);
+                        self.out.push(Stmt::Accumulate(*r, a));
+                        return Ok(Some(()));
+                    }
+                    _ => return Ok(None),
                 };
                 self.reals.insert(*r, value);
             }
             Stmt::Store(place, r) => {
-                let (at, Some(value)) = (self.place(place)?, self.read(*r)) else { return Ok(None) };
+                let (at, value) = (self.place(place)?, self.read(*r));
                 let axis = self.axis(&at);
                 let known = self.axes.entry(place.buffer).or_insert(axis);
                 *known = known.filter(|known| axis == Some(*known));
@@ -386,9 +468,9 @@ impl Row<'_> {
         })
     }
 
-    /// What a register holds; nothing for one that is defined elsewhere.
-    fn read(&self, r: RealId) -> Option<Value> {
-        self.reals.get(&r).copied()
+    /// What a register holds.
+    fn read(&self, r: RealId) -> Value {
+        self.reals.get(&r).copied().unwrap_or(Value::Register(r))
     }
 
     /// A register that holds a value.
@@ -425,6 +507,11 @@ impl Row<'_> {
             Real::Add(a, b) => never(a) || never(b),
             Real::Mul(a, b) => a == b,
             Real::MulAdd(_, _, x) | Real::Select(_, x) => never(x),
+            Real::Apply(Function::Value(Primitive::Op(op)), _) => match op {
+                Op::Powi(k) => k % 2 == 0,
+                Op::Abs | Op::Exp => true,
+                _ => false,
+            },
             Real::Load(_) | Real::Apply(..) => false,
         }
     }
@@ -490,33 +577,19 @@ impl Row<'_> {
                 let load = Real::Load(Place { buffer: place.buffer, at: at.clone() });
                 Some(Value::Register(self.define(Key::Load(place.buffer, at), load)))
             }
-            Real::Add(a, b) => match (self.read(*a), self.read(*b)) {
-                (Some(a), Some(b)) => Some(self.add(a, b)),
-                _ => None,
-            },
-            Real::Mul(a, b) => match (self.read(*a), self.read(*b)) {
-                (Some(a), Some(b)) => Some(self.mul(a, b)),
-                _ => None,
-            },
-            Real::MulAdd(a, b, c) => match (self.read(*a), self.read(*b), self.read(*c)) {
-                (Some(a), Some(b), Some(c)) => Some(self.mul_add(a, b, c)),
-                _ => None,
-            },
-            Real::Select(p, x) => match (self.read(*p), self.read(*x)) {
-                (Some(Value::Zero), Some(_)) | (Some(_), Some(Value::Zero)) => Some(Value::Zero),
-                (Some(Value::Register(p)), Some(Value::Register(x))) => {
-                    Some(Value::Register(self.define(Key::Select(p, x), Real::Select(p, x))))
+            Real::Add(a, b) => Some(self.add(self.read(*a), self.read(*b))),
+            Real::Mul(a, b) => Some(self.mul(self.read(*a), self.read(*b))),
+            Real::MulAdd(a, b, c) => Some(self.mul_add(self.read(*a), self.read(*b), self.read(*c))),
+            Real::Select(p, x) => Some(match (self.read(*p), self.read(*x)) {
+                (Value::Zero, _) | (_, Value::Zero) => Value::Zero,
+                (Value::Register(p), Value::Register(x)) => {
+                    Value::Register(self.define(Key::Select(p, x), Real::Select(p, x)))
                 }
-                _ => None,
-            },
+            }),
             Real::Apply(function, args) => {
-                let mut registers = Vec::with_capacity(args.len());
-                for arg in args {
-                    let Some(value) = self.read(*arg) else { return Ok(None) };
-                    registers.push(self.register(value));
-                }
-                let key = Key::Apply(*function, registers.clone());
-                Some(Value::Register(self.define(key, Real::Apply(*function, registers))))
+                let args: Vec<RealId> = args.iter().map(|arg| self.register(self.read(*arg))).collect();
+                let key = Key::Apply(*function, args.clone());
+                Some(Value::Register(self.define(key, Real::Apply(*function, args))))
             }
         })
     }

@@ -14,7 +14,8 @@
 //! **Why it is right.** The statements are those of the loop, in its order, with a constant for the index and registers of their own.
 //!
 //! **Where it is done.** In a loop inside of another one, with at most four values, whose body has loops that are innermost, over ranges of an unknown
-//! length that do not depend on the index, and that load something at places without the index. Sums over a few values inside of these are no loops.
+//! length that do not depend on the index, and that load something at places without the index, or all find the coordinates of the same entries. They
+//! may be under tests. Sums over a few values inside of these are no loops.
 
 use super::machine::FEW;
 use crate::base::IndexId;
@@ -72,8 +73,15 @@ impl Pass {
 fn values(stmt: &Stmt) -> Option<(IndexId, std::ops::RangeInclusive<i64>)> {
     let Stmt::For { index, domain, body, .. } = stmt else { return None };
     let values = few(domain)?;
-    let mut sums = body.iter().filter(|stmt| has_loop(stmt)).peekable();
-    let shares = sums.peek().is_some() && sums.all(|stmt| is_shared(*index, stmt));
+    let mut left: Vec<&Stmt> = body.iter().collect();
+    let mut sums = Vec::new();
+    while let Some(stmt) = left.pop() {
+        match stmt {
+            Stmt::If { body, .. } => left.extend(body),
+            stmt => sums.extend(has_loop(stmt).then_some(stmt)),
+        }
+    }
+    let shares = !sums.is_empty() && sums.iter().all(|stmt| is_shared(*index, stmt));
     (shares && !has_calls(body)).then_some((*index, values))
 }
 

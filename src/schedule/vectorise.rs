@@ -15,7 +15,7 @@
 //! A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none; nor has an innermost one of
 //! a short literal length, which is unrolled, or one of little arithmetic that stores at places that an array gives, or that adds up over entries what
 //! is at such places alone: to load it takes as long for a vector as one by one, and rows are short; nor a short one around a longer one that can have
-//! them. What is short is known of literals, and of sizes when a program is bound ([`short_axes`](super::short_axes)).
+//! them. Neighbouring rows of a few numbers each, the coordinates of points, count as neighbours in each of their columns: lanes load whole rows. What is short is known of literals, and of sizes when a program is bound ([`short_axes`](super::short_axes)).
 //!
 //! Iterations are *interleaved* where the loop around has lanes or is in them, what is summed inside is a product, and one factor does not
 //! depend on the iteration: it is then loaded once for all of them. This is a matrix product in blocks of registers:
@@ -543,6 +543,12 @@ fn near(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Opti
         .then_some(if seen.has_calls || seen.sums >= MANY_SUMS { VECTOR } else { LANES_OF_SUMS })
 }
 
+/// Whether a loop has lanes.
+pub(super) fn has_lanes(index: IndexId, domain: &Domain, body: &[Stmt]) -> bool {
+    let plan = Plan { contraction: Contraction::of(body), ..Plan::default() };
+    choose(&plan, index, domain, body).is_some()
+}
+
 /// Whether a row without loops has so much arithmetic that it runs in lanes, wherever its numbers are.
 pub(super) fn is_long_row(index: IndexId, body: &[Stmt]) -> bool {
     let plan = Plan { contraction: Contraction::of(body), ..Plan::default() };
@@ -582,6 +588,8 @@ struct Seen<'a> {
     indices: BTreeSet<IndexId>,
     /// Those of them that an array gives in steps.
     steps: BTreeSet<IndexId>,
+    /// Those of loops inside over a few values.
+    few: BTreeSet<IndexId>,
     reals: BTreeSet<RealId>,
     has_loops: bool,
     /// All of them have a short literal length.
@@ -611,6 +619,7 @@ impl Seen<'_> {
             around: false,
             indices: [index].into(),
             steps: BTreeSet::new(),
+            few: BTreeSet::new(),
             reals: BTreeSet::new(),
             has_loops: false,
             only_short: true,
@@ -656,11 +665,19 @@ impl Seen<'_> {
         let mut varies = false;
         stmt.visit_affine(&mut |a| varies |= self.varies(a));
         match stmt {
-            Stmt::For { domain, body, .. } => {
+            Stmt::For { index, domain, body, .. } => {
                 self.has_loops = true;
+                // A loop over many values in between goes through the rows again for each column.
+                let few = self.few.clone();
+                match literal(domain) {
+                    Some(n) if n <= FEW => self.few.extend([*index]),
+                    _ => self.few.clear(),
+                }
                 self.only_short &= is_short(domain) && !has_fractions(domain);
                 self.over_entries |= matches!(domain.whole_of(), Domain::Segment(_));
-                !varies && self.body(body)
+                let can = !varies && self.body(body);
+                self.few = few;
+                can
             }
             Stmt::If { cond, body } => {
                 cond.visit_reads(&mut |r| varies |= self.reals.contains(&r));
@@ -716,6 +733,21 @@ impl Seen<'_> {
         }
     }
 
+    /// Whether lanes are at one column of neighbouring rows of a few numbers, which are loaded whole.
+    fn is_column(&self, place: &Place, axis: usize) -> bool {
+        let is_few = place.at.get(axis).is_some_and(|a| match a.as_constant() {
+            Some(column) => (0..FEW).contains(&column),
+            None => a.as_index().is_some_and(|i| self.few.contains(&i)),
+        });
+        let mut rows = place.at.iter().enumerate().filter(|(at, _)| *at != axis);
+        is_few
+            && axis + 1 == place.at.len()
+            && rows.all(|(at, a)| {
+                let step = a.coefficient(&Var::Index(self.index));
+                if at + 1 == axis { step == 1 } else { !self.varies(a) }
+            })
+    }
+
     fn place(&mut self, place: &Place) {
         let axis = self.plan.last_axis(place);
         let Some(last) = place.at.get(axis) else { return };
@@ -725,6 +757,7 @@ impl Seen<'_> {
         let others_vary = place.at.iter().enumerate().any(|(at, a)| at != axis && self.varies(a));
         match (others_vary || rest_varies, step) {
             (false, 0) => {}
+            (true, 0) if !rest_varies && self.is_column(place, axis) => self.neighbours = true,
             (false, 1) => self.neighbours = true,
             (others, step) => {
                 self.gathers |= !self.around;

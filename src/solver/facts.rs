@@ -512,6 +512,7 @@ impl Facts {
             Pred::All(ps) => ps.iter().all(|p| self.proves_within(p, budget)),
             Pred::Exists { index, extent, body } => self.proves_exists(goal, *index, extent, body, budget),
             _ if self.states(goal) => true,
+            Pred::Relation { relation, args, holds: true } if self.is_own_target(*relation, args, budget) => true,
             _ => match (goal.negate(), goal) {
                 (Some(negated), _) => self.refutes(&negated, budget),
                 // An `or` over an `exists`: one side must hold, where the sides without `exists` count together.
@@ -527,6 +528,16 @@ impl Facts {
                 (None, _) => false,
             },
         }
+    }
+
+    /// Whether a map is asked for its own target, `f(a, f(a))`, at a source that is known to be in range.
+    fn is_own_target(&self, relation: RelationRef, args: &[Affine], budget: &mut Budget) -> bool {
+        let Some((target, source)) = args.split_last() else { return false };
+        let Some((_, sizes)) = self.total.get(&relation).and_then(|shape| shape.split_last()) else { return false };
+        let [(Var::Apply(application), 1)] = target.terms() else { return false };
+        let is_own = target.offset() == 0 && application.map == relation && application.args == source;
+        is_own
+            && source.iter().zip(sizes).all(|(a, n)| Pred::in_range(a, n).is_ok_and(|p| self.proves_within(&p, budget)))
     }
 
     /// Whether a bound is among the facts, or a tighter one parallel to it.
@@ -627,10 +638,12 @@ impl Facts {
             }
         };
         body.visit_atoms(&mut |atom| match atom {
-            Pred::Relation { relation, args, holds: true } => {
+            Pred::Relation { relation, args, holds } => {
                 for (at, _) in args.iter().enumerate().filter(|(_, a)| a.as_index() == Some(index)) {
                     let known = self.known.relations.iter();
-                    for fact in known.filter(|r| r.holds && r.relation == *relation && r.args.len() == args.len()) {
+                    for fact in
+                        known.filter(|r| r.holds == *holds && r.relation == *relation && r.args.len() == args.len())
+                    {
                         let row = &fact.args[at];
                         let terms = row.terms.iter().map(|(c, k)| (self.vars[*c as usize].clone(), *k));
                         if let Ok(a) = Affine::from_terms(terms, row.constant) {

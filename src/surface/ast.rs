@@ -63,6 +63,15 @@ pub enum Expr {
     },
     /// A whole axis: the `:` of `x[i, :]`. Stands among the indices of an access only.
     All,
+    /// A part of an axis: the `a:b` of `x[a:b]`, or `a:b:k` with a step, of which each may be missing. Stands where [`Expr::All`] does.
+    Part {
+        /// Its first place.
+        from: Option<ExprId>,
+        /// The place behind its last one.
+        to: Option<ExprId>,
+        /// From each place to the next.
+        step: Option<ExprId>,
+    },
     /// `(a, b)`; `(a, b, c)` is `(a, (b, c))`.
     Pair(ExprId, ExprId),
     /// `fst e`.
@@ -150,6 +159,7 @@ impl Expr {
             Expr::Number { .. } | Expr::Name(_) | Expr::All | Expr::Error => {}
             Expr::Unary(_, a) | Expr::Fst(a) | Expr::Snd(a) => visit(*a),
             Expr::Binary(_, a, b) | Expr::Pair(a, b) => [*a, *b].into_iter().for_each(visit),
+            Expr::Part { from, to, step } => [from, to, step].into_iter().flatten().copied().for_each(visit),
             Expr::Iverson { guard, body } => [*guard, *body].into_iter().for_each(visit),
             Expr::Call { args, .. } => args.iter().copied().for_each(visit),
             Expr::Access { array, indices } => {
@@ -179,6 +189,7 @@ impl Expr {
             Expr::Number { .. } | Expr::Name(_) | Expr::All | Expr::Error => {}
             Expr::Unary(_, a) | Expr::Fst(a) | Expr::Snd(a) => renew(a),
             Expr::Binary(_, a, b) | Expr::Pair(a, b) => [a, b].into_iter().for_each(renew),
+            Expr::Part { from, to, step } => [from, to, step].into_iter().flatten().for_each(renew),
             Expr::Iverson { guard, body } => [guard, body].into_iter().for_each(renew),
             Expr::Call { args, .. } => args.iter_mut().for_each(renew),
             Expr::Access { array, indices } => std::iter::once(array).chain(indices).for_each(renew),

@@ -66,6 +66,8 @@ struct Source<'a> {
     text: &'a str,
     /// Without the end.
     tokens: Vec<Lexeme>,
+    /// Whether the innermost bracket around each token is a square one.
+    in_square: Vec<bool>,
 }
 
 /// What stands between two tokens, where it ends a line.
@@ -82,11 +84,17 @@ impl<'a> Source<'a> {
         let mut tokens = Vec::new();
         // The parser has reported what is to be said.
         let mut problems = Vec::new();
+        let (mut open, mut in_square) = (Vec::new(), Vec::new());
         loop {
-            match lexer.next(&mut problems) {
-                Lexeme { token: Token::End, .. } => return Source { text, tokens },
-                lexeme => tokens.push(lexeme),
+            let lexeme = lexer.next(&mut problems);
+            match lexeme.token {
+                Token::End => return Source { text, tokens, in_square },
+                Token::LeftParen | Token::LeftBracket => open.push(lexeme.token),
+                Token::RightParen | Token::RightBracket => drop(open.pop()),
+                _ => {}
             }
+            in_square.push(open.last() == Some(&Token::LeftBracket));
+            tokens.push(lexeme);
         }
     }
 
@@ -169,6 +177,7 @@ impl<'a> Source<'a> {
                 | Token::Dot
                 | Token::DotValue
                 | Token::Prime
+                | Token::Raised(_)
                 | Token::Question
                 | Token::Caret,
             ) => false,
@@ -176,6 +185,9 @@ impl<'a> Source<'a> {
             // At the start of a line only the parser knows whether it is a difference.
             (Token::Minus, _) if self.tokens[at - 1].starts_line => as_written,
             (Token::Colon, _) if is_axis(at - 1) => false,
+            // `x[1:]` and `x[i + 1 : n]`.
+            (Token::Colon, _) if self.in_square[at - 1] => as_written,
+            (before, Token::Colon) if self.in_square[at] && before != Token::Comma => as_written,
             (Token::Question, Token::LeftParen) => false,
             // `exp.(x)` beside `gen i < n. (x)`.
             (Token::Dot, Token::LeftParen) => as_written,

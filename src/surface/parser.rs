@@ -15,6 +15,7 @@
 //!          | "if" expr "then" expr "else" expr | "[" expr "]" [["*"] expr]
 //!          | "[" expr "," expr,+ "]" | operators
 //!          | "fn" (pattern [":" type]),+ "." expr
+//! access   = expr "[" (expr | [expr] ":" [expr] [":" [expr]]),+ "]"
 //! binder   = "gen" | "sum" | "mean" | "prod" | "max" | "min" | "argmax" | "argmin" | "exists"
 //! pattern  = name | "(" pattern,+ ")"
 //! ```
@@ -47,6 +48,7 @@
 //! | `function` | `fn` |
 //! | `habits` | what other languages go on with |
 //! | `misread` | what is right and easily misread |
+//! | `parts` | parts of axes, `x[a:b]` |
 //! | `recovery` | how reading goes on behind a mistake |
 //! | `scan` | `fold`, `scan`, `iterate` and `fixpoint` |
 
@@ -59,6 +61,7 @@ mod frame;
 mod function;
 mod habits;
 mod misread;
+mod parts;
 mod recovery;
 mod scan;
 #[cfg(test)]
@@ -134,6 +137,8 @@ fn starts_operand(token: Token) -> bool {
             Token::Name
                 | Token::Fold
                 | Token::Scan
+                | Token::Iterate
+                | Token::Fixpoint
                 | Token::Fn
                 | Token::Number { .. }
                 | Token::LeftParen

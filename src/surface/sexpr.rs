@@ -8,6 +8,7 @@ pub fn operands(expr: &Expr) -> Vec<ExprId> {
         Expr::Number { .. } | Expr::Name(_) | Expr::All | Expr::Error => vec![],
         Expr::Unary(_, a) | Expr::Fst(a) | Expr::Snd(a) => vec![*a],
         Expr::Binary(_, a, b) | Expr::Pair(a, b) => vec![*a, *b],
+        Expr::Part { from, to, step } => [from, to, step].into_iter().flatten().copied().collect(),
         Expr::Iverson { guard, body } => vec![*guard, *body],
         Expr::Call { callee: _, args } => args.clone(),
         Expr::Access { array, indices } => std::iter::once(*array).chain(indices.iter().copied()).collect(),
@@ -27,6 +28,10 @@ fn head(ast: &Ast, expr: &Expr) -> String {
         Expr::Name(name) => name.clone(),
         Expr::Error => "error".into(),
         Expr::All => ":".into(),
+        Expr::Part { from, to, step } => {
+            let shown = |e: &Option<ExprId>| if e.is_some() { "_" } else { "" };
+            format!("part {}:{}:{}", shown(from), shown(to), shown(step))
+        }
         Expr::Unary(UnaryOp::Transpose, _) => "transpose".into(),
         Expr::Unary(UnaryOp::Neg, _) => "neg".into(),
         Expr::Unary(UnaryOp::Not, _) => "not".into(),

@@ -11,6 +11,9 @@ use super::malformed::Checked;
 use super::{Csc, Csr, Dense, Element, Tensor, Value};
 
 /// What can be given as the value of a parameter.
+#[diagnostic::on_unimplemented(
+    note = "numbers are `f64`, `f32` or `i32`; indices, and the targets of a map, are given by `Inputs::map`"
+)]
 pub trait IntoValue {
     /// The value.
     ///

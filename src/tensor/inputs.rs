@@ -38,6 +38,8 @@ impl Inputs {
 
     /// Gives a parameter its value: whole, or component by component as `ab.0`, `ab.1`, `ab.1.0`. An array or a matrix that is no tensor is
     /// refused when the inputs are bound.
+    #[doc(alias = "insert")]
+    #[doc(alias = "set")]
     pub fn value(&mut self, name: impl Into<String>, value: impl IntoValue) -> &mut Self {
         let name = name.into();
         match value.into_value() {

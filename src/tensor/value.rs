@@ -220,16 +220,20 @@ impl Value {
     }
 
     /// The numbers that are stored, of a value of one leaf: all elements, or the values of the entries in the order of the format.
+    #[doc(alias = "to_vec")]
     pub fn as_slice(&self) -> Option<&[f64]> {
         Some(self.as_tensor()?.data())
     }
 
     /// The array, of a value that is a dense tensor.
+    #[doc(alias = "to_array")]
+    #[doc(alias = "to_dense")]
     pub fn as_array(&self) -> Option<ArrayViewD<'_, f64>> {
         Some(self.as_tensor()?.as_dense()?.view())
     }
 
     /// The matrix, of a value that is one in CSR format.
+    #[doc(alias = "to_sprs")]
     pub fn as_csr(&self) -> Option<&Csr> {
         match self.as_tensor()? {
             Tensor::Csr(csr) => Some(csr),
@@ -238,6 +242,7 @@ impl Value {
     }
 
     /// The number, of a value that is one.
+    #[doc(alias = "item")]
     pub fn as_scalar(&self) -> Option<f64> {
         self.as_tensor()?.as_dense()?.as_scalar()
     }

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | `a + -1 * b`, `-1 * a` | `a - b`, `-a`; `-1 * 3` stays, since `-3` is a literal |
 //! | `[A?(i, j)] * A.value(i, j)` of a sparse parameter | `A[i, j]` |
-//! | `let c = a < b in [c != 0] * e` with no other use of `c` | `[a < b] * e` |
+//! | `let c = a < b in [c != 0] * e` with no other use of `c` | `[a < b] * e`; several such `let`s, `[a < b or d < e] * f` |
 //! | `let c = sum k < n. [p] * 1 in [c = 0] * e` alike | `[not (exists k < n. p)] * e` |
 //! | `fold i < n, p = 1. p * e` | `prod i < n. e` |
 //! | `let a = fst s in let b = snd s in e` below a scan of the state `s` | the pattern `(a, b)` for the state |

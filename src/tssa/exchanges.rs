@@ -16,9 +16,10 @@
 
 use smallvec::SmallVec;
 
-use super::data::{Program, Rhs, Stmt};
+use super::canonical::within;
+use super::data::{Operand, Program, Rhs, Stmt};
 use crate::base::{Id, IndexId, SideTable, VarId};
-use crate::index::{Affine, Checked, Pred};
+use crate::index::{Affine, Checked, Pred, Size};
 use crate::scalar::{Function, Number, Op, Parity, Primitive};
 
 /// Of products with more factors nothing is found.
@@ -72,7 +73,9 @@ pub(crate) fn exchanges(program: &Program) -> SideTable<VarId, Exchanges> {
     for (x, stmt) in program.stmts.iter() {
         let mut found = Exchanges::new();
         for axes in pairs(&stmt.dims) {
-            let pair = Pair { program, known: &known, axes };
+            let ranges = stmt.dims.iter().chain(stmt.rhs.sums()).enumerate();
+            let ranges = ranges.map(|(k, n)| (IndexId::from_index(k), n.clone())).collect();
+            let pair = Pair { program, known: &known, axes, ranges };
             // What leaves the range of integers is not looked at.
             if let Ok(Some(odd)) = pair.parity(stmt) {
                 found.push(Exchange { axes, odd });
@@ -83,11 +86,29 @@ pub(crate) fn exchanges(program: &Program) -> SideTable<VarId, Exchanges> {
     known
 }
 
-/// The exchange of two axes of a statement.
+/// Whether a product of elements is the same with two of its indices exchanged, to the bit.
+pub(crate) fn is_even(
+    program: &Program,
+    known: &SideTable<VarId, Exchanges>,
+    guard: &Pred,
+    reads: &[Operand],
+    ranges: Vec<(IndexId, Size)>,
+    indices: [IndexId; 2],
+) -> Checked<bool> {
+    let pair = Pair { program, known, axes: indices.map(IndexId::index), ranges };
+    let both = pair.both(reads.iter().map(|operand| (operand.var, operand.indices.clone())).collect())?;
+    let is_same =
+        |[before, after]: [Term; 2]| sign(&before, &after) == Some(false) && !before.flipped && !after.flipped;
+    Ok(pair.keeps(guard)? && both.is_some_and(is_same))
+}
+
+/// The exchange of two axes of a statement, or of two of its indices.
 struct Pair<'a> {
     program: &'a Program,
     known: &'a SideTable<VarId, Exchanges>,
     axes: [usize; 2],
+    /// The ranges of the indices of the statement.
+    ranges: Vec<(IndexId, Size)>,
 }
 
 /// A tensor and the indices at which it is read.
@@ -199,6 +220,8 @@ impl Pair<'_> {
             }
         }
         term.factors.sort();
+        // What only says that there are two different places, say, is the same both ways.
+        term.guard = within(self.ranges.iter(), term.guard);
         Ok(Some(term))
     }
 }

@@ -8,6 +8,7 @@ mod early;
 mod external;
 mod fixpoints;
 mod functions;
+mod invariant;
 mod jacobians;
 pub mod programs;
 mod random;

@@ -13,7 +13,7 @@ use crate::kernels::{fitting, fitting_sizes};
 use crate::support::Numbers;
 
 /// Programs, and the power of the size by which their loops grow.
-const PROGRAMS: [(&str, &str, f64); 10] = [
+const PROGRAMS: [(&str, &str, f64); 11] = [
     (
         "values of the best of some actions",
         "param R : [n, n] real
@@ -29,6 +29,19 @@ const PROGRAMS: [(&str, &str, f64); 10] = [
          let mu = gen j < d. mean i < n. x[i, j]
          let v = gen j < d. mean i < n. (x[i, j] - mu[j])^2
          sum i < n. (sum j < d. relu((x[i, j] - mu[j]) / sqrt(v[j] + 1)) * w[j])^2",
+        2.0,
+    ),
+    (
+        "batch normalisation with scales, relu and a linear head",
+        "param x : [n, d] real
+         param gamma : [d] real
+         param beta : [d] real
+         param head : [d] real
+         param y : [n] real
+         let mu = gen j < d. mean i < n. x[i, j]
+         let v = gen j < d. mean i < n. (x[i, j] - mu[j])^2
+         let z = gen i < n, j < d. gamma[j] * (x[i, j] - mu[j]) / sqrt(v[j] + 1) + beta[j]
+         mean((relu(z) @ head - y)^2)",
         2.0,
     ),
     ("logarithm of a sum of exponentials", "param x : [n] real\nlogsumexp(x)", 1.0),

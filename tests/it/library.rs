@@ -24,6 +24,15 @@ fn softmax(a: &[f64]) -> Vec<f64> {
     a.iter().map(|x| x.exp() / total).collect()
 }
 
+/// The coefficients of a product of polynomials.
+fn full(a: &[f64], b: &[f64]) -> Vec<f64> {
+    let mut product = vec![0.0; a.len() + b.len() - 1];
+    for (i, a) in a.iter().enumerate() {
+        b.iter().enumerate().for_each(|(j, b)| product[i + j] += a * b);
+    }
+    product
+}
+
 fn each(f: impl Fn(f64) -> f64) -> Vec<f64> {
     X.iter().map(|x| f(*x)).collect()
 }
@@ -70,6 +79,14 @@ fn calls() -> Vec<(&'static str, Vec<f64>)> {
         ("conv2d(B, gen i < 2, j < 2. A[i, j])", {
             let at = |i: usize, j: usize| (0..4).map(|k| B[i + k / 2][j + k % 2] * A[k / 2][k % 2]).sum();
             vec![at(0, 0), at(0, 1), at(1, 0), at(1, 1)]
+        }),
+        ("conv_full(x, A[1, :])", full(x, &A[1])),
+        ("conv_same(x, A[1, :])", full(x, &A[1])[1..5].to_vec()),
+        ("conv_same(x, y)[1::2]", vec![full(x, y)[2], full(x, y)[4]]),
+        ("conv2d_same(B, gen i < 2, j < 2. A[i, j])", {
+            let at = |i: usize, j: usize| B.get(i).and_then(|row| row.get(j)).copied().unwrap_or(0.0);
+            let sum = |i: usize, j: usize| (0..4).map(|k| at(i + k / 2, j + k % 2) * A[k / 2][k % 2]).sum();
+            (0..9).map(|k| sum(k / 3, k % 3)).collect()
         }),
         ("max_pool(x)", vec![0.5, 2.0]),
         ("mean_pool(x)", vec![-0.375, 1.375]),
@@ -174,6 +191,8 @@ fn gradients() -> iverson::Result<()> {
         ("sum(matmul(A, B))", "B"),
         ("sum(conv(t, k))", "k"),
         ("sum(conv2d(P, K))", "K"),
+        ("sum(y * conv_same(x, k))", "x"),
+        ("sum(conv_full(x, k)^2)", "k"),
         ("sum(max_pool(s))", "s"),
         ("sum(mean_pool(s))", "s"),
         ("sum(mean_pool2d(S))", "S"),

@@ -215,9 +215,45 @@ const LAYERS: [&str; 6] = [
      sum s < b, k < c, i < n. (g[k] * (x[s, k, i] - mu[k]) / sqrt(v[k] + 1) - y[s, k, i])^2",
 ];
 
+/// Sums over all pairs, of one statement and of two, and what reads a few coordinates of many points.
+const POINTS: [&str; 6] = [
+    "param x : [n, 3] real
+     param q : [n] real
+     sum i < n, j < n. [i != j] * q[i] * q[j] / (1 + (sum k < 3. (x[i, k] - x[j, k])^2))^2",
+    "param x : [n, 2] real
+     param a : [n] real
+     let r = gen i < n, j < n. sqrt((sum k < 2. (x[i, k] - x[j, k])^2) + 1)
+     (sum i < n, j < n. a[i] * (1 + r[i, j]) * exp(-r[i, j]) * a[j]) + sum(a^2)",
+    "param x : [n, m] real
+     param w : [m] real
+     sum k < m. w[k] * (sum i < n, j < n. abs(x[i, k] - x[j, k]))^2",
+    "param x : [n, 3] real
+     let d = gen i < n, j < n. (sum k < 3. (x[i, k] - x[j, k])^2) + 1
+     sum i < n, j < n. [j < i] * (1 / d[i, j]^6 - 1 / d[i, j]^3)",
+    "param p : [n, 3] real
+     param y : [n, 3] real
+     param R : [3, 3] real
+     param t : [3] real
+     param s : real
+     sum i < n, a < 3. (s * (sum b < 3. R[a, b] * p[i, b]) + t[a] - y[i, a])^2",
+    "param x : [n, 3] real
+     map a : [f] -> [n]
+     map b : [f] -> [n]
+     let u = gen o < f, k < 3. x[b(o), k] - x[a(o), k]
+     (sum o < f. sqrt(1 + (sum k < 3. u[o, k]^2))) - (sum o < f. u[o, 0] * u[o, 1] * x[a(o), 2])",
+];
+
 #[test]
 fn passes_keep_programs() {
     let mut changes = Changes::default();
+    for text in POINTS {
+        for function in with_gradients(compile(text)) {
+            for size in [1, 2, 9, 19] {
+                let inputs = fitting(&function, size, &mut Numbers::new(size as u64, true));
+                judge(text, &function, &inputs, &mut changes);
+            }
+        }
+    }
     for text in LAYERS {
         let function = compile(text);
         let params = function.tensor_ssa().signature.params.values().map(|p| p.name.clone());

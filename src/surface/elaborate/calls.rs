@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::ast::{BinaryOp, Expr, ExprId, Name, TypeExpr, TypeKind};
+use super::super::ast::{Expr, ExprId, Name, TypeExpr, TypeKind};
 use super::functions::{Closure, Held, Item};
 use super::names::{Binding, Global, closest};
 use super::sizes::show_formal;
@@ -80,6 +80,9 @@ impl<'a> Elaborator<'a> {
             self.stored_value(at, param, args, span);
             return;
         }
+        if self.goes_along_axis(at, name, args) {
+            return;
+        }
         if self.has_named_argument(name, args) {
             self.values.push(None);
             return;
@@ -97,6 +100,11 @@ impl<'a> Elaborator<'a> {
                 }
             }
             ("sum", _) | ("mean", None) => self.total(at, name, args),
+            ("argmax" | "argmin", _) => {
+                if self.arity(name, 1, args, span) {
+                    self.index_value(at);
+                }
+            }
             ("min" | "max", _) if args.len() == 1 => self.total(at, name, args),
             ("min" | "max", _) => {
                 if args.len() < 2 {
@@ -120,7 +128,7 @@ impl<'a> Elaborator<'a> {
                     self.apply(at, Function::Value(Primitive::User(f)), args);
                 }
             }
-            (_, Some(Global::Definition(def))) => self.call_definition(at, def, args),
+            (_, Some(Global::Definition(def))) => self.call_definition(at, def, args, None),
             (_, Some(Global::Relation(_))) => {
                 self.relation_as_value(name, span);
                 self.values.push(None);
@@ -159,19 +167,24 @@ impl<'a> Elaborator<'a> {
 
     /// Reports an argument with a name, `axis = 1`, which is a comparison with something unknown.
     fn has_named_argument(&mut self, function: &str, args: &[ExprId]) -> bool {
-        let named = args.iter().find_map(|arg| match self.expr(*arg) {
-            Expr::Binary(BinaryOp::Equal, name, _) => match self.expr(*name) {
-                Expr::Name(name) if matches!(self.peek(name), super::names::Meaning::Unknown) => Some((*arg, name)),
+        let named = args.iter().filter(|arg| self.is_named(**arg)).find_map(|arg| match self.expr(*arg) {
+            Expr::Binary(_, name, _) => match self.expr(*name) {
+                Expr::Name(name) => Some((*arg, name)),
                 _ => None,
             },
             _ => None,
         });
+        // What is said of an axis that is kept is said of the axis, too.
+        let named = args.iter().rev().find_map(|arg| self.kept_axis(*arg)).or(named);
         let Some((at, name)) = named.filter(|_| !matches!(function, "select" | "real")) else { return false };
         let tensor = match args.first().map(|first| self.expr(*first)) {
             Some(Expr::Name(name)) => name.as_str(),
             _ => "A",
         };
         let help = match foreign::argument(name, function, tensor) {
+            _ if Op::from_name(synonym(function)).is_some() && !SPECIAL.contains(&function) => {
+                format!("it is of numbers, and of a tensor that of each element: `{function}({tensor})`")
+            }
             Some(help) => help,
             None => foreign::function(function)
                 .map_or_else(|| format!("arguments stand in order, as in `{function}(a, b)`"), str::to_owned),
@@ -180,6 +193,15 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         self.diagnose(Diagnostic::new("named-argument", span, message).help(help));
         true
+    }
+
+    /// The argument `keepdims = ..` and its name.
+    fn kept_axis(&self, arg: ExprId) -> Option<(ExprId, &'a String)> {
+        let Expr::Binary(_, name, _) = self.expr(arg) else { return None };
+        match self.expr(*name) {
+            Expr::Name(name) if matches!(name.as_str(), "keepdims" | "keepdim") => Some((arg, name)),
+            _ => None,
+        }
     }
 
     /// The number of arguments of a scalar function.
@@ -318,11 +340,12 @@ impl<'a> Elaborator<'a> {
         }
     }
 
-    fn call_definition(&mut self, at: ExprId, def: usize, args: &'a [ExprId]) {
+    /// Calls a definition, along an axis of its first argument where one is given.
+    pub(super) fn call_definition(&mut self, at: ExprId, def: usize, args: &'a [ExprId], along: Option<i64>) {
         let site = self.frame.call;
         if self.can_call(at, def, site, args.len()) {
             let variables = self.arguments_of(args);
-            self.tasks.push(Task::Expand { at, def, args: variables.0 });
+            self.tasks.push(Task::Expand { at, def, args: variables.0, along });
             let params = self.definitions[def].params;
             let is_index = |e: ExprId| {
                 let at = args.iter().position(|arg| *arg == e);
@@ -391,9 +414,9 @@ impl<'a> Elaborator<'a> {
     }
 
     /// The arguments are values; the body comes next.
-    pub(super) fn expand(&mut self, at: ExprId, def: usize, args: Vec<Option<VarId>>) {
+    pub(super) fn expand(&mut self, at: ExprId, def: usize, args: Vec<Option<VarId>>, along: Option<i64>) {
         match self.take_arguments(at, args) {
-            Some(args) => self.enter_definition(at, def, None, args),
+            Some(args) => self.enter_definition(at, def, None, args, along),
             None => self.values.push(None),
         }
     }
@@ -405,12 +428,16 @@ impl<'a> Elaborator<'a> {
         def: usize,
         closure: Option<&Closure<'a>>,
         mut args: Vec<Argument>,
+        along: Option<i64>,
     ) {
         let definition = self.definitions[def];
         let Definition { source, name, params, result, body, library, anonymous, .. } = definition;
         let formals = Formals { name: &name.text, source, params: params.iter().map(|(_, ty)| ty).collect(), result };
         let known = closure.map_or_else(BTreeMap::new, |closure| self.known_sizes(closure));
-        let stack = self.stack(at, &formals, &mut args);
+        let stack = match along {
+            Some(axis) => self.stack_along(at, axis, &mut args).map(Some),
+            None => self.stack(at, &formals, &mut args),
+        };
         let Some((stack, sizes)) =
             stack.and_then(|stack| Some((stack, self.argument_sizes(at, &definition, &args, known)?)))
         else {

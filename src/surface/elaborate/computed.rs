@@ -281,7 +281,7 @@ impl<'a> Elaborator<'a> {
             return None;
         }
         let dims = self.program.types.real_dims(self.program.variables[var].ty)?;
-        let whole = indices.iter().any(|e| matches!(self.expr(*e), Expr::All));
+        let whole = indices.iter().any(|e| matches!(self.expr(*e), Expr::All | Expr::Part { .. }));
         (dims.len() == indices.len() && !whole).then_some((var, indices))
     }
 
@@ -349,6 +349,50 @@ impl<'a> Elaborator<'a> {
         let index = self.enter_index(name, extent.as_ref());
         self.tasks.push(Task::ArgOf { at, view, index, extent });
         self.tasks.push(Task::Value(body));
+    }
+
+    /// `argmax(x)` or `argmin(x)`: which, and the vector.
+    pub(super) fn largest_place(&self, e: ExprId) -> Option<(View, ExprId)> {
+        match self.expr(e) {
+            Expr::Call { callee, args } => match (callee.text.as_str(), args.as_slice()) {
+                ("argmax", [vector]) => Some((View::ArgMax, *vector)),
+                ("argmin", [vector]) => Some((View::ArgMin, *vector)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// `argmax(x)`  ==  `argmax i < n. x[i]`
+    pub(super) fn arg_of_vector(&mut self, at: ExprId, view: View, vector: ExprId) {
+        self.enter_moved();
+        self.tasks.push(Task::ArgOfVector { at, view });
+        self.tasks.push(Task::Value(vector));
+    }
+
+    pub(super) fn finish_arg_of_vector(&mut self, at: ExprId, view: View) {
+        let span = self.span(at);
+        let value = self.pop_value();
+        let is_vector = value.is_none_or(|value| self.real_shape(value).is_some_and(|shape| shape.len() == 1));
+        if let (false, Some(value)) = (is_vector, value) {
+            let word = if view == View::ArgMax { "argmax" } else { "argmin" };
+            let found = self.show_type(self.program.ty(value));
+            let message = format!("`{word}` takes a vector, found a value of type `{found}`");
+            let help = format!("the place in each row is `gen i < m. {word}(A[i, :])`");
+            self.diagnose(Diagnostic::new("expected-tensor", span, message).help(help));
+        }
+        let value = value.filter(|_| is_vector);
+        // A variable needs no other name.
+        let variable = value.and_then(|value| match self.program.terms[value] {
+            Term::Var(var) => Some(var),
+            _ => None,
+        });
+        self.left_out |= variable.is_some();
+        let moved = self.leave_moved(if variable.is_some() { None } else { value }, "v", span);
+        let applied = variable.map(|var| (var, Vec::new())).or(moved);
+        self.affines.push(applied.map(|(var, args)| {
+            Affine::var(Var::Apply(Box::new(Application { map: RelationRef::Computed { var, view }, args })))
+        }));
     }
 
     pub(super) fn finish_arg_of(&mut self, at: ExprId, view: View, index: IndexId, extent: Option<Size>) {
@@ -483,6 +527,9 @@ impl<'a> Elaborator<'a> {
         let found = self.show_type(ty);
         let span = self.span(at);
         let help = match self.program.types.get(ty) {
+            crate::ty::Type::Tensor(n, _) if what == "sum" => {
+                format!("of all elements it is `sum(..)`; for each element write `gen i < {}. ..`", self.show(n))
+            }
             crate::ty::Type::Tensor(n, _) => {
                 format!("write it for each element: `gen i < {}. ..`", self.show(n))
             }
@@ -493,6 +540,15 @@ impl<'a> Elaborator<'a> {
                 .help(help),
         );
         None
+    }
+
+    /// The map with one place that an expression names, which is its target there.
+    pub(super) fn single_index(&self, e: ExprId) -> Option<RelationRef> {
+        let Expr::Name(name) = self.expr(e) else { return None };
+        let Meaning::Callable(super::names::Global::Map(map)) = self.peek(name) else { return None };
+        let map = RelationRef::Input(map);
+        let shape = super::bounds::shape(&self.program, map);
+        matches!(shape.as_slice(), [places, _] if places.as_constant() == Some(1)).then_some(map)
     }
 
     /// What a name stands for if it is called as a map.
@@ -545,6 +601,7 @@ impl<'a> Elaborator<'a> {
                         let beyond = value.is_finite() && value.abs() >= i64::MAX as f64;
                         answers.push(integer.is_some() || beyond);
                     }
+                    Expr::Name(_) if self.single_index(e).is_some() => answers.push(true),
                     Expr::Name(name) => answers.push(match self.peek(name) {
                         Meaning::Unknown => super::values::constant_named(name).is_none(),
                         Meaning::Index(_) | Meaning::Size(_) | Meaning::Error => true,
@@ -553,7 +610,8 @@ impl<'a> Elaborator<'a> {
                     }),
                     // The arguments of a map are index expressions or errors.
                     Expr::Call { .. } | Expr::Access { .. } => {
-                        answers.push(self.applied_map(e).is_some() || self.is_found_index(e));
+                        let is_index = self.largest_place(e).is_some() || self.applied_map(e).is_some();
+                        answers.push(is_index || self.is_found_index(e));
                     }
                     Expr::Fst(_) | Expr::Snd(_) | Expr::Typed { .. } | Expr::Scan { .. } => {
                         answers.push(self.is_found_index(e));

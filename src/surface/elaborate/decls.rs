@@ -194,6 +194,7 @@ impl<'a> Elaborator<'a> {
                 Expr::Binary(_, a, b) => stack.extend([*b, *a]),
                 Expr::Access { .. }
                 | Expr::All
+                | Expr::Part { .. }
                 | Expr::Fst(_)
                 | Expr::Snd(_)
                 | Expr::Let { .. }

@@ -16,7 +16,7 @@
 
 use std::rc::Rc;
 
-use super::super::ast::{BinaryOp, Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
+use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
 use super::bounds::Proof;
 use super::names::Meaning;
 use super::{Elaborator, Task};
@@ -85,6 +85,8 @@ impl<'a> Elaborator<'a> {
         enum Part {
             Half(bool),
             Element(usize),
+            /// The tensor that it is the element of.
+            Tensor,
         }
         let (mut path, mut e) = (Vec::new(), e);
         let mut found = loop {
@@ -103,11 +105,28 @@ impl<'a> Elaborator<'a> {
                         _ => state,
                     };
                 }
+                // The places of extrema, of ranges that are not empty.
+                Expr::Binder { kind: BinderKind::Gen, body, .. } => {
+                    path.push(Part::Tensor);
+                    e = *body;
+                }
+                Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, extent, .. }
+                    if matches!(path.last(), Some(Part::Tensor)) =>
+                {
+                    let Some(extent) = self.extent(*extent) else { return Refined::Any };
+                    let some = extent.add_constant(-1).map(Pred::non_negative);
+                    match some.is_ok_and(|some| self.knowledge.prove(&self.program, &some) == Proof::Known) {
+                        true => break Refined::Index(extent),
+                        false => return Refined::Any,
+                    }
+                }
                 Expr::Fst(of) | Expr::Snd(of) => {
                     path.push(Part::Half(matches!(self.expr(e), Expr::Fst(_))));
                     e = *of;
                 }
-                Expr::Access { array, indices } if !indices.iter().any(|i| matches!(self.expr(*i), Expr::All)) => {
+                Expr::Access { array, indices }
+                    if !indices.iter().any(|i| matches!(self.expr(*i), Expr::All | Expr::Part { .. })) =>
+                {
                     path.push(Part::Element(indices.len()));
                     e = *array;
                 }
@@ -123,6 +142,8 @@ impl<'a> Elaborator<'a> {
                         (*b).clone()
                     }
                 }
+                (Part::Tensor, Refined::Any) => Refined::Any,
+                (Part::Tensor, found) => Refined::Tensor(Rc::new(found)),
                 (Part::Element(n), mut found) => {
                     for _ in 0..n {
                         let Refined::Tensor(element) = found else { return Refined::Any };
@@ -176,7 +197,7 @@ impl<'a> Elaborator<'a> {
                     Meaning::Index(_) => mentions = true,
                     Meaning::Size(_) => {}
                     _ => {
-                        mentions |= self.is_found_index(e);
+                        mentions |= self.is_found_index(e) || self.single_index(e).is_some();
                         made = Made::AtRunTime;
                     }
                 },

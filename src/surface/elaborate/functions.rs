@@ -413,7 +413,7 @@ impl<'a> Elaborator<'a> {
             Shape::Scalar(function, name) => self.apply_scalar(at, function, name, &args),
             Shape::Closure(closure) => {
                 if self.can_call(at, closure.def, closure.frame.call, args.len()) {
-                    self.enter_definition(at, closure.def, Some(&closure), args);
+                    self.enter_definition(at, closure.def, Some(&closure), args, None);
                 }
             }
             Shape::Typed(typed) => self.apply_typed(at, &typed, args),

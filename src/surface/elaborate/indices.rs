@@ -13,6 +13,9 @@ use crate::error::Diagnostic;
 use crate::foreign;
 use crate::index::{Affine, Application, Overflow, RelationRef, Size, Var, View};
 
+/// What makes the elements of a tensor indices.
+const ELEMENTS: &str = "a tensor of indices has the type where its name says so: `param idx : [m] index n`, or `let idx : [m] index n = gen i < m. ..`";
+
 /// A sum that is being collected.
 #[derive(Default)]
 struct Sum {
@@ -73,6 +76,7 @@ impl<'a> Elaborator<'a> {
             return Ok(());
         }
         match self.expr(e) {
+            Expr::Name(_) if self.single_index(e).is_some() => sum.pending.push((e, k)),
             Expr::Name(name) => match self.meaning(name) {
                 Meaning::Index(i) => sum.terms.push((Var::Index(i), k)),
                 Meaning::Size(n) => {
@@ -112,6 +116,7 @@ impl<'a> Elaborator<'a> {
                 }
             },
             Expr::Call { .. } | Expr::Access { .. } if self.applied_map(e).is_some() => sum.pending.push((e, k)),
+            Expr::Call { .. } if self.largest_place(e).is_some() => sum.pending.push((e, k)),
             Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, .. }
             | Expr::Binary(BinaryOp::FloorDiv | BinaryOp::Rem, ..) => sum.pending.push((e, k)),
             Expr::Access { .. } | Expr::Fst(_) | Expr::Snd(_) | Expr::Typed { .. } | Expr::Scan { .. }
@@ -120,29 +125,7 @@ impl<'a> Elaborator<'a> {
                 sum.pending.push((e, k));
             }
             Expr::Error => return Err(None),
-            other => {
-                let (found, help) = match other {
-                    Expr::Number { .. } => ("a number that is not a 64-bit integer", None),
-                    Expr::Binary(BinaryOp::Div, ..) => (
-                        noun(other),
-                        Some("the quotient of indices and sizes is written `i // 2`, and the remainder `i % 2`"),
-                    ),
-                    Expr::All => (noun(other), Some("a whole axis is `x[i, :]`")),
-                    // The arithmetic of indices is above.
-                    Expr::Binary(op, ..) if !matches!(op, BinaryOp::MatMul | BinaryOp::Pow) => {
-                        (noun(other), Some(foreign::MASK))
-                    }
-                    Expr::Unary(UnaryOp::Not, _) | Expr::Iverson { .. } => (noun(other), Some(foreign::MASK)),
-                    _ => (noun(other), None),
-                };
-                let message =
-                    format!("an index expression is built from indices, sizes, integers and maps, found {found}");
-                let diagnostic = Diagnostic::new("not-an-index", span, message);
-                return Err(Some(match help {
-                    Some(help) => diagnostic.help(help),
-                    None => diagnostic,
-                }));
-            }
+            other => return Err(Some(not_an_index(other, span))),
         }
         Ok(())
     }
@@ -190,6 +173,15 @@ impl<'a> Elaborator<'a> {
             self.tasks.extend(args.iter().rev().map(|a| Task::Index(*a)));
             return;
         }
+        if let Some(map) = self.single_index(at) {
+            self.affines.push(Some(Affine::constant(0)));
+            self.tasks.push(Task::MapApplication { at, map, n: 1, prove });
+            return;
+        }
+        if let Some((view, vector)) = self.largest_place(at) {
+            self.arg_of_vector(at, view, vector);
+            return;
+        }
         match self.expr(at) {
             Expr::Binary(..) => self.quotient(at),
             Expr::Binder { kind, .. } => {
@@ -223,5 +215,27 @@ impl<'a> Elaborator<'a> {
         let args: Vec<(Affine, Size)> = application.args.iter().cloned().zip(shape).collect();
         let what = format!("{}(", self.show_relation(application.map));
         self.demand_in_bounds(at, &what, &args)
+    }
+}
+
+/// What is no part of an index expression.
+fn not_an_index(e: &Expr, span: Span) -> Diagnostic {
+    let (found, help) = match e {
+        Expr::Number { .. } => ("a number that is not a 64-bit integer", None),
+        Expr::Binary(BinaryOp::Div, ..) => {
+            (noun(e), Some("the quotient of indices and sizes is written `i // 2`, and the remainder `i % 2`"))
+        }
+        Expr::All | Expr::Part { .. } => (noun(e), Some("a whole axis is `x[i, :]`, a part of one `x[a:b]`")),
+        // The arithmetic of indices is an index expression.
+        Expr::Binary(op, ..) if !matches!(op, BinaryOp::MatMul | BinaryOp::Pow) => (noun(e), Some(foreign::MASK)),
+        Expr::Unary(UnaryOp::Not, _) | Expr::Iverson { .. } => (noun(e), Some(foreign::MASK)),
+        Expr::Access { .. } => (noun(e), Some(ELEMENTS)),
+        _ => (noun(e), None),
+    };
+    let message = format!("an index expression is built from indices, sizes, integers and maps, found {found}");
+    let diagnostic = Diagnostic::new("not-an-index", span, message);
+    match help {
+        Some(help) => diagnostic.help(help),
+        None => diagnostic,
     }
 }

@@ -18,6 +18,7 @@
 //! |---|---|
 //! | `names` | scopes: local bindings, declarations, suggestions |
 //! | `sizes` | sizes, types, matching the types of arguments |
+//! | `parts` | the places of an access, parts of axes |
 //! | `quotients` | floor division and remainders of indices |
 //! | `values` | values |
 //! | `brackets` | brackets around values, selects |
@@ -30,6 +31,7 @@
 //! | `typed` | types at names, `let`s and parameters that are indices |
 //! | `functions` | functions as values |
 //! | `typings` | functions that are said to have a type |
+//! | `axes` | functions along an axis |
 //! | `bounds` | what is known at a place, and the proof that an access is in bounds |
 //! | `decls` | declarations to a signature |
 //! | `formulas` | the formulas of `fun` |
@@ -42,6 +44,7 @@
 //! What a bracket computes from reals is bound by a `let` around the term that the bracket belongs to: an *anchor*. While a
 //! predicate or an index is elaborated, the innermost anchor collects these lets.
 
+mod axes;
 mod bounds;
 mod brackets;
 mod calls;
@@ -53,6 +56,7 @@ mod found;
 mod functions;
 mod indices;
 mod names;
+mod parts;
 mod predicates;
 mod quotients;
 mod scans;
@@ -231,6 +235,7 @@ enum Task<'a> {
     Transpose(ExprId),
     Product(ExprId),
     Total(ExprId, &'a str),
+    TotalAlong(ExprId, &'a str, i64),
     Arithmetic(ExprId, BinaryOp),
     Power(ExprId, i32),
     Pair(ExprId),
@@ -295,6 +300,7 @@ enum Task<'a> {
         at: ExprId,
         def: usize,
         args: Vec<Option<VarId>>,
+        along: Option<i64>,
     },
     Return {
         at: ExprId,
@@ -348,6 +354,10 @@ enum Task<'a> {
         map: RelationRef,
         n: usize,
         prove: bool,
+    },
+    ArgOfVector {
+        at: ExprId,
+        view: View,
     },
     ArgOf {
         at: ExprId,
@@ -505,6 +515,7 @@ impl<'a> Elaborator<'a> {
             Task::Transpose(at) => self.finish_transpose(at),
             Task::Product(at) => self.finish_product(at),
             Task::Total(at, name) => self.finish_total(at, name),
+            Task::TotalAlong(at, name, axis) => self.finish_total_along(at, name, axis),
             Task::Arithmetic(at, op) => self.finish_arithmetic(at, op),
             Task::Power(at, k) => self.finish_power(at, k),
             Task::Pair(at) => self.finish_pair(at),
@@ -535,7 +546,7 @@ impl<'a> Elaborator<'a> {
             Task::Function(at, task) => self.function_step(at, task),
             Task::EnterScan { at, steps } => self.enter_scan(at, steps),
             Task::Scan { at, index, most, state } => self.finish_scan(at, index, most, state),
-            Task::Expand { at, def, args } => self.expand(at, def, args),
+            Task::Expand { at, def, args, along } => self.expand(at, def, args, along),
             Task::Return { at, def, lets, bound, stack } => self.return_from(at, def, lets, bound, stack),
 
             Task::Chain { at, op, parts, next, facts, negated } => self.chain(at, op, parts, next, facts, negated),
@@ -549,6 +560,7 @@ impl<'a> Elaborator<'a> {
             }
             Task::Quotient(at) => self.finish_quotient(at),
             Task::MapApplication { at, map, n, prove } => self.finish_map_application(at, map, n, prove),
+            Task::ArgOfVector { at, view } => self.finish_arg_of_vector(at, view),
             Task::ArgOf { at, view, index, extent } => self.finish_arg_of(at, view, index, extent),
         }
     }

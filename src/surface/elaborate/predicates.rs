@@ -7,7 +7,7 @@
 //! A comparison compares integers if both sides are index expressions, else reals.
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
-use super::computed::Slot;
+use super::computed::{Slot, binder};
 use super::names::{Binding, Global, Meaning};
 use super::text::{count, noun};
 use super::{Elaborator, MAX_OPERANDS, Task};
@@ -84,11 +84,41 @@ impl<'a> Elaborator<'a> {
                     other => noun(other).to_owned(),
                 };
                 let message = format!("a predicate is expected, found {found}");
-                self.diagnose(Diagnostic::new("not-a-predicate", span, message).help(
-                    "a predicate compares (`i < j`, `x[i] > 0`), asks a relation (`R(i, j)`), or joins such with \
-                     `and`, `or`, `not`, `exists`",
-                ));
+                let help = match self.swallowed_comparison(e) {
+                    Some(word) => format!(
+                        "the `{word}` reaches as far right as it can, over the comparison as well: put it in parentheses, as in `({word} i < n. e) > 1`"
+                    ),
+                    None => {
+                        "a predicate compares (`i < j`, `x[i] > 0`), asks a relation (`R(i, j)`), or joins such with \
+                             `and`, `or`, `not`, `exists`"
+                            .to_owned()
+                    }
+                };
+                self.diagnose(Diagnostic::new("not-a-predicate", span, message).help(help));
                 self.preds.push(None);
+            }
+        }
+    }
+
+    /// The word of a binder whose body has a comparison at its end that was meant of the whole, as in `sum i < n. e > 1`.
+    fn swallowed_comparison(&self, e: ExprId) -> Option<&'static str> {
+        let (mut e, mut word) = (e, None);
+        // A `mean` is a quotient of a sum.
+        if let Expr::Binary(BinaryOp::Div, sum, _) = self.expr(e)
+            && let Expr::Binder { .. } = self.expr(*sum)
+        {
+            (e, word) = (*sum, Some("mean"));
+        }
+        loop {
+            work::charge(1);
+            match self.expr(e) {
+                Expr::Binder { kind, body, .. } => {
+                    word = word.or(Some(binder(*kind)));
+                    e = *body;
+                }
+                Expr::Iverson { body, .. } if word.is_some() => e = *body,
+                Expr::Binary(op, ..) => return word.filter(|_| is_comparison(*op)),
+                _ => return None,
             }
         }
     }
@@ -375,4 +405,9 @@ fn application(a: &Affine) -> Option<&Application> {
         ([(Var::Apply(application), 1)], 0) => Some(application),
         _ => None,
     }
+}
+
+fn is_comparison(op: BinaryOp) -> bool {
+    use BinaryOp::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
+    matches!(op, Less | LessEqual | Greater | GreaterEqual | Equal | NotEqual)
 }

@@ -39,9 +39,9 @@ pub(super) fn is_of_indices(op: BinaryOp) -> bool {
 impl Elaborator<'_> {
     /// `a // k` or `a % k` as an index.
     pub(super) fn quotient(&mut self, at: ExprId) {
-        let Expr::Binary(_, a, by) = self.expr(at) else { return };
+        let Expr::Binary(op, a, by) = self.expr(at) else { return };
         if self.constant(*by).is_none_or(|by| by <= 0) {
-            let diagnostic = not_a_divisor(self.span(at));
+            let diagnostic = not_a_divisor(self.span(at), *op, Some(self.expr(*by)));
             self.diagnose(diagnostic);
             self.affines.push(None);
             return;

@@ -33,6 +33,7 @@ fn operands(expr: &Expr, mut visit: impl FnMut(ExprId, bool)) {
             visit(*a, false);
             visit(*b, false);
         }
+        Expr::Part { from, to, step } => [from, to, step].into_iter().flatten().for_each(|e| visit(*e, false)),
         Expr::Iverson { guard, body } => {
             visit(*guard, false);
             visit(*body, true);

@@ -90,7 +90,9 @@ fn linear_within<'a>(source: &Source<'a>, e: ExprId, depth: usize) -> Result<Lin
                 }
             },
             Expr::Binary(op @ (BinaryOp::FloorDiv | BinaryOp::Rem), a, b) => {
-                let Some(by) = constant(b).filter(|by| *by > 0) else { return Err(Some(not_a_divisor(span))) };
+                let Some(by) = constant(b).filter(|by| *by > 0) else {
+                    return Err(Some(not_a_divisor(span, *op, source.ast.exprs.get(*b))));
+                };
                 if depth >= MAX_QUOTIENT_NESTING {
                     let message = format!("floor divisions nest to a depth of at most {MAX_QUOTIENT_NESTING}");
                     return Err(Some(Diagnostic::new("too-deep", span, message)));
@@ -116,9 +118,12 @@ fn linear_within<'a>(source: &Source<'a>, e: ExprId, depth: usize) -> Result<Lin
 }
 
 /// That `//` and `%` take a positive integer.
-pub(super) fn not_a_divisor(span: Span) -> Diagnostic {
-    Diagnostic::new("not-affine", span, "the divisor of `//` and `%` is a positive integer literal")
-        .help("as in `n // 2` and `i % 3`; numbers are divided by `/`")
+pub(super) fn not_a_divisor(span: Span, op: BinaryOp, divisor: Option<&Expr>) -> Diagnostic {
+    let problem = Diagnostic::new("not-affine", span, "the divisor of `//` and `%` is a positive integer literal");
+    problem.help(match (op, divisor) {
+        (BinaryOp::Rem, Some(Expr::Name(_))) => foreign::AROUND,
+        _ => "as in `n // 2` and `i % 3`; numbers are divided by `/`",
+    })
 }
 
 /// What a part of a size means; nothing where that is not known.
@@ -357,6 +362,9 @@ impl<'a> Elaborator<'a> {
         };
         diagnostic.help(match foreign::of_matrix(name).filter(|_| def.library) {
             Some(help) => help.to_owned(),
+            None if at == 0 && def.params.len() == 1 => {
+                format!("of each row it is `{name}(A, axis = 1)`, of each column `{name}(A, axis = 0)`")
+            }
             None => format!(
                 "of each row it is `gen i < m. {}`, of each column `gen j < n. {}`",
                 call("A[i, :]"),

@@ -40,6 +40,8 @@ pub(super) struct Stack {
     pub(super) shape: Vec<Size>,
     /// What all of its parts use.
     pub(super) lets: Vec<(VarId, TermId)>,
+    /// In front of how many of the indices stand the axes of a part; behind all of them where nothing is said.
+    pub(super) before: Option<usize>,
 }
 
 impl<'a> Elaborator<'a> {
@@ -71,7 +73,7 @@ impl<'a> Elaborator<'a> {
             };
             *argument = Argument::Value(self.element_at(whole, &indices[shape.len() - axes.len()..], span)?);
         }
-        Some(Some(Stack { indices, shape, lets }))
+        Some(Some(Stack { indices, shape, lets, before: None }))
     }
 
     /// The axes that each argument has in front of those of its parameter; nothing if none has, or if it is not one that may.
@@ -105,9 +107,16 @@ impl<'a> Elaborator<'a> {
 
     /// Puts it around a value.
     pub(super) fn around(&mut self, stack: Option<Stack>, item: Option<Item>, at: ExprId) -> Option<Item> {
-        let Some(Stack { indices, shape, lets }) = stack else { return item };
+        let Some(Stack { mut indices, mut shape, lets, before }) = stack else { return item };
         let span = self.span(at);
-        let value = self.term_of(item, Place::Tensor)?;
+        let mut value = self.term_of(item, Place::Tensor)?;
+        let own = self.real_shape(value).filter(|own| !own.is_empty());
+        if let (Some(before), Some(own)) = (before, own) {
+            let axes = self.fresh_indices(&own, &[value]);
+            value = self.element_at(value, &axes, span)?;
+            indices.splice(before..before, axes);
+            shape.splice(before..before, own);
+        }
         let tensor = self.gens(&indices, &shape, value, span);
         self.wrap_lets(lets, tensor, span).map(Item::Term)
     }

@@ -171,7 +171,7 @@ impl<'a> Elaborator<'a> {
     pub(super) fn sum_element(&mut self, at: ExprId, array: ExprId, indices: &[ExprId]) {
         let param = self.sum_param(array).and_then(|param| self.sum_params.get(param)).cloned();
         let Some(param) = param else { return self.values.push(None) };
-        let whole = indices.iter().any(|i| matches!(self.expr(*i), Expr::All));
+        let whole = indices.iter().any(|i| matches!(self.expr(*i), Expr::All | Expr::Part { .. }));
         if indices.len() != param.axes.len() || whole {
             let span = self.span(at);
             let takes = count(param.axes.len(), "index", "indices");

@@ -4,8 +4,9 @@
 //! a + b        ==  gen i < n. a[i] + b[i]               also f(a, ..), -a, a^k, a < b, if p then a else b; a number goes with each element
 //! sum(a)       ==  sum i < n, j < m. a[i, j]            mean(a), max(a), min(a) likewise
 //! A @ B        ==  gen i < n, j < m. sum k < l. A[i, k] * B[k, j]       A @ x, x @ B, x @ y with the axes that there are
+//! sum i. v     ==  gen k < m. sum i < n. v[k]            of tensors that depend on the index, m not n; mean likewise
 //! A'           ==  gen j < m, i < n. A[i, j]
-//! A[:, j]      ==  gen i < n. A[i, j]
+//! A[:, j]      ==  gen i < n. A[i, j]                see `parts`
 //! ```
 //!
 //! Shapes must agree, for what is known of sizes. A tensor of fewer axes goes with each of the others' leading ones, as a bias with each row; where
@@ -26,7 +27,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::super::ast::{Ast, BinaryOp, Expr, ExprId, UnaryOp};
 use super::values::index_name;
 use super::{Elaborator, Task};
-use crate::base::{IndexId, SideTable, Span, VarId};
+use crate::base::{IndexId, SideTable, Span, VarId, work};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Checked, Pred, Size, View};
 use crate::scalar::{Function, Number, Op};
@@ -202,7 +203,7 @@ impl<'a> Elaborator<'a> {
         })
     }
 
-    fn sums(&mut self, indices: &[IndexId], shape: &[Size], body: TermId, span: Span) -> Option<TermId> {
+    pub(super) fn sums(&mut self, indices: &[IndexId], shape: &[Size], body: TermId, span: Span) -> Option<TermId> {
         let axes = indices.iter().zip(shape).rev();
         axes.into_iter().try_fold(body, |body, (index, extent)| {
             self.push(Term::Sum { index: *index, extent: extent.clone(), body }, span)
@@ -273,10 +274,13 @@ impl<'a> Elaborator<'a> {
     pub(super) fn common_shape(&mut self, shapes: &[Vec<Size>], what: &str, span: Span) -> Option<Vec<Size>> {
         let most = shapes.iter().map(Vec::len).max()?;
         let longest = shapes.iter().find(|shape| shape.len() == most)?.clone();
+        // A vector in front of a matrix whose rows are not as many as its elements multiplies no matrix.
+        let is_scaling =
+            shapes.first().is_some_and(|first| first.len() == 1) && !self.same_size(&shapes[0][0], &longest[0]);
         for shape in shapes {
             let mut fits = |axes: &[Size]| axes.iter().zip(shape).all(|(a, b)| self.same_size(a, b));
-            // On paper a product of a matrix and a vector is another one.
-            let as_matrices = what == "*" && (1..most).contains(&shape.len());
+            // On paper a product of a matrix and a vector behind it is another one.
+            let as_matrices = what == "*" && most == 2 && shape.len() == 1 && !is_scaling;
             if as_matrices || !fits(&longest[most - shape.len()..]) {
                 self.report_shapes(what, &longest, shape, span);
                 return None;
@@ -310,7 +314,13 @@ impl<'a> Elaborator<'a> {
         );
         let matrices = a.len().max(b.len()) == 2 && a.last() == b.first();
         let help = if what == "*" && matrices {
-            "the product of matrices and vectors is `@`, as in `A @ x`; element by element it is `gen i < n, j < m. A[i, j] * x[j]`".to_owned()
+            let (long, short) = if a.len() == 2 { (a, b) } else { (b, a) };
+            let place = if short.len() == 1 { "j" } else { "i, j" };
+            format!(
+                "the product of matrices and vectors is `@`, as in `A @ x`; element by element it is `gen i < {}, j < {}. A[i, j] * x[{place}]`",
+                self.show(&long[0]),
+                self.show(&long[1])
+            )
         } else if a.len() == b.len() {
             let mut differ = a.iter().zip(b).filter(|(a, b)| a != b);
             match differ.next() {
@@ -377,6 +387,39 @@ impl<'a> Elaborator<'a> {
             }
         }
         self.wrap_lets(lets, Some(total), span)
+    }
+
+    /// The shape of a tensor that is summed as a whole: none of its axes is as long as the range, which looks as if an index was left out.
+    pub(super) fn shape_of_summand(&mut self, body: TermId, range: &Size) -> Option<Vec<Size>> {
+        let shape = self.real_shape(body)?;
+        (!shape.is_empty() && !shape.iter().any(|n| self.same_size(n, range))).then_some(shape)
+    }
+
+    /// `sum i < n. v`  ==  `gen k < m. sum i < n. v[k]`, for a `v` that depends on the index.
+    pub(super) fn sum_of_tensors(
+        &mut self,
+        (index, extent): (IndexId, Size),
+        shape: &[Size],
+        body: TermId,
+        span: Span,
+    ) -> Option<TermId> {
+        let indices = self.fresh_indices(shape, &[body]);
+        let element = self.element_at(body, &indices, span)?;
+        let sum = self.push(Term::Sum { index, extent, body: element }, span)?;
+        self.gens(&indices, shape, sum, span)
+    }
+
+    /// Whether an expression mentions a name; what binds the same name hides nothing.
+    pub(super) fn mentions_name(&self, e: ExprId, name: &str) -> bool {
+        let mut stack = vec![e];
+        while let Some(e) = stack.pop() {
+            work::charge(1);
+            match self.expr(e) {
+                Expr::Name(found) if found == name => return true,
+                expr => expr.for_each_operand(|e| stack.push(e)),
+            }
+        }
+        false
     }
 
     /// The extremum over the last axis, then over the one before.
@@ -473,19 +516,6 @@ impl<'a> Elaborator<'a> {
         indices.reverse();
         let value = self.gens(&indices, &[n, m], element, span);
         self.wrap_lets(lets, value, span)
-    }
-
-    /// The places of an access: an index each, nothing for a whole axis. Whole axes at the end are left out.
-    pub(super) fn given_places(&mut self, indices: &[ExprId]) -> Option<Vec<Option<Affine>>> {
-        let whole: Vec<bool> = indices.iter().map(|e| matches!(self.expr(*e), Expr::All)).collect();
-        let given = self.pop_affines(whole.iter().filter(|whole| !**whole).count())?;
-        let mut given = given.into_iter();
-        let mut places: Vec<Option<Affine>> =
-            whole.into_iter().map(|whole| if whole { None } else { given.next() }).collect();
-        while matches!(places.last(), Some(None)) {
-            places.pop();
-        }
-        Some(places)
     }
 
     /// `gen k < n. A[i, k, ..]` for the whole axes among some places.

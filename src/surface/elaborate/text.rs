@@ -138,6 +138,7 @@ pub(super) fn noun(expr: &Expr) -> &'static str {
         Expr::Unary(UnaryOp::Neg, _) => "a negation",
         Expr::Unary(UnaryOp::Transpose, _) => "a transpose",
         Expr::All => "a whole axis",
+        Expr::Part { .. } => "a part of an axis",
         Expr::Unary(UnaryOp::Not, _) => "a predicate",
         Expr::Binary(op, ..) => match op {
             BinaryOp::Add => "a sum",

@@ -5,6 +5,7 @@ use super::computed::binder;
 use super::found::Made;
 use super::functions::{Item, Place};
 use super::names::{Binding, Global, Meaning};
+use super::parts::Places;
 use super::sums::SumTask;
 use super::text::{count, symbol};
 use super::{Elaborator, Task};
@@ -38,6 +39,7 @@ impl<'a> Elaborator<'a> {
             Expr::Name(name) if let Meaning::Callable(Global::Constructor(ty, k)) = self.peek(name) => {
                 self.construct(at, (ty, k), &[]);
             }
+            Expr::Name(_) if self.single_index(at).is_some() => self.index_value(at),
             Expr::Name(name) => {
                 let item = self.name_item(name, at);
                 self.values.push_item(item);
@@ -97,6 +99,11 @@ impl<'a> Elaborator<'a> {
             Expr::Access { array, indices } if self.sum_param(*array).is_some() => {
                 self.sum_element(at, *array, indices)
             }
+            Expr::Access { indices, .. } if indices.iter().any(|index| self.is_new_axis(*index)) => {
+                let message = "an index is expected, found an axis that is added";
+                self.diagnose(Diagnostic::new("not-an-index", span, message).help(crate::foreign::NEW_AXIS));
+                self.values.push(None);
+            }
             Expr::Access { array, indices } => {
                 self.enter_anchor();
                 let sparse = self.as_variable(*array).filter(|v| self.sparse(*v).is_some());
@@ -104,8 +111,7 @@ impl<'a> Elaborator<'a> {
                     Some(var) => Task::SparseAccess(at, var, indices.len()),
                     None => Task::Access(at),
                 });
-                let whole = |e: &&ExprId| matches!(self.frame.source.ast.exprs[**e], Expr::All);
-                let given: Vec<ExprId> = indices.iter().filter(|e| !whole(e)).copied().collect();
+                let given = self.index_operands(indices);
                 self.tasks.extend(given.iter().rev().map(|i| Task::Index(*i)));
                 if sparse.is_none() {
                     self.tasks.push(Task::Value(*array));
@@ -158,7 +164,7 @@ impl<'a> Elaborator<'a> {
                 self.tasks.push(Task::Value(*function));
             }
             // The parser reads it among the indices of an access only.
-            Expr::All | Expr::Error => {
+            Expr::All | Expr::Part { .. } | Expr::Error => {
                 self.fail();
                 self.values.push(None);
             }
@@ -180,6 +186,16 @@ impl<'a> Elaborator<'a> {
         self.tasks.push(Task::Iverson(at));
         self.tasks.push(Task::Value(body));
         self.tasks.push(Task::EnterGuard);
+    }
+
+    /// Whether an index is the `None` of `x[:, None]`.
+    fn is_new_axis(&self, index: ExprId) -> bool {
+        match self.expr(index) {
+            Expr::Name(name) => {
+                matches!(name.as_str(), "None" | "newaxis") && matches!(self.peek(name), Meaning::Unknown)
+            }
+            _ => false,
+        }
     }
 
     /// Whether an exponent is the `T` of `A^T`.
@@ -377,12 +393,13 @@ impl<'a> Elaborator<'a> {
     pub(super) fn finish_access(&mut self, at: ExprId) {
         let span = self.span(at);
         let Expr::Access { array, indices } = self.expr(at) else { return };
-        let places = self.given_places(indices);
+        let given = self.given_places(indices);
         let value = self.pop_value();
         let hoisted = self.leave_anchor();
         let value = value.and_then(|value| {
             let axes = self.axes(value, indices.len(), *array, span)?;
-            let places: Vec<(Option<Affine>, Size)> = places?.into_iter().zip(axes).collect();
+            let Places { at: places, parts } = self.places_on(given?, &axes)?;
+            let places: Vec<(Option<Affine>, Size)> = places.into_iter().zip(axes).collect();
             let args: Vec<(Affine, Size)> =
                 places.iter().filter_map(|(place, n)| Some((place.clone()?, n.clone()))).collect();
             let what = match self.expr(*array) {
@@ -390,7 +407,8 @@ impl<'a> Elaborator<'a> {
                 _ => "..",
             };
             self.demand_in_bounds(at, what, &args)?;
-            self.element_told(value, places, span)
+            let element = self.element_told(value, places, span)?;
+            self.gens_of_parts(parts, element, span)
         });
         let value = self.wrap(hoisted, value, span);
         self.values.push(value);
@@ -433,17 +451,20 @@ impl<'a> Elaborator<'a> {
     pub(super) fn finish_sparse_access(&mut self, at: ExprId, var: VarId, n: usize) {
         let span = self.span(at);
         let Expr::Access { indices, .. } = self.expr(at) else { return };
-        let places = self.given_places(indices);
+        let given = self.given_places(indices);
         let hoisted = self.leave_anchor();
-        let rank = self.program.types.peel(self.program.variables[var].ty).0.len();
+        let dims = self.program.types.real_dims(self.program.variables[var].ty).unwrap_or_default();
+        let rank = dims.len();
         let value = if n > rank {
             self.too_many_indices(n, rank, self.program.variables[var].ty, span);
             None
         } else {
-            places.and_then(|places| {
+            given.and_then(|given| {
+                let Places { at: places, parts } = self.places_on(given, &dims)?;
                 let (places, told) = self.told(places, &[])?;
                 let value = self.stored_elements(var, places, span);
-                self.around_told(told, value, span)
+                let value = self.around_told(told, value, span)?;
+                self.gens_of_parts(parts, value, span)
             })
         };
         let value = self.wrap(hoisted, value, span);
@@ -537,6 +558,14 @@ impl<'a> Elaborator<'a> {
         let Expr::Binder { index: name, body: operand, .. } = self.expr(at) else { return };
         self.leave_index(&name.text, extent.as_ref());
         let body = self.pop_value_in(if kind == BinderKind::Gen { Place::Tensor } else { Place::Total(binder(kind)) });
+        if let (BinderKind::Sum, Some(body), Some(extent)) = (kind, body, &extent)
+            && let Some(shape) = self.shape_of_summand(body, extent)
+            && self.mentions_name(*operand, &name.text)
+        {
+            let sum = self.sum_of_tensors((index, extent.clone()), &shape, body, span);
+            self.values.push(sum);
+            return;
+        }
         let body = match kind {
             BinderKind::Gen => body,
             _ => self.real(body, *operand, binder(kind)),

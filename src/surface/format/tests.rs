@@ -41,6 +41,7 @@ const CASES: &[(&str, &str)] = &[
         "param A:csr[m,n]real\nparam dA:csr(A)[m,n]real\n[A?(0,0)]A.value( 0 , 0 )*[ A? (1,1) ]*2",
         "param A : csr[m, n] real\nparam dA : csr(A)[m, n] real\n[A?(0, 0)] A.value(0, 0) * [A?(1, 1)] * 2\n",
     ),
+    ("param x : [n] real\nx[1:]-x[:-1]+x[ 0 : n-1 ]²", "param x : [n] real\nx[1:] - x[:-1] + x[0 : n - 1]²\n"),
     ("param A : [n, n] real\nA'@A [0,:].*A[:,0]", "param A : [n, n] real\nA' @ A[0, :] .* A[:, 0]\n"),
     (
         "map f:[n]->[m]\nrel E:[n,n]\nsum i<n.[not E(i,i)and f(i)!=i]*1",

@@ -134,15 +134,10 @@ impl Parser<'_> {
             _ => (Vec::new(), ty),
         };
         let decl = match &element.kind {
-            TypeKind::Index(_) if axes.is_empty() => {
-                let message = format!("the index `{}` is one number: give it an axis", name.text);
-                let help = format!("declare `param {0} : [1] index n`, and read `{0}[0]`", name.text);
-                self.push_diagnostic(Diagnostic::new("index-parameter", ty.span, message).help(help));
-                return Some(Decl::Map {
-                    name: name.clone(),
-                    source: vec![self.error_leaf().id],
-                    target: self.error_leaf().id,
-                });
+            // One index: the target of a map with one place, which its name stands for.
+            TypeKind::Index(n) if axes.is_empty() => {
+                let one = self.node(Expr::Number { value: 1.0, integer: Some(1) }, ty.span);
+                Decl::Map { name: name.clone(), source: vec![one.id], target: *n }
             }
             TypeKind::Index(n) => Decl::Map { name: name.clone(), source: axes, target: *n },
             TypeKind::Sum(sum, _) => self.sum_param(name, axes, sum)?,

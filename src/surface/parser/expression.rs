@@ -78,12 +78,11 @@ impl Parser<'_> {
             }
             Token::Colon if matches!(self.frames.last(), Some(Frame::Access { .. })) => {
                 self.advance();
-                if !matches!(self.token(), Token::Comma | Token::RightBracket) {
-                    let message = format!("expected `,` or `]` behind `:`, found {}", self.found());
-                    self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(foreign::SLICE));
-                    return Some(self.skip_habit());
-                }
-                Some(self.node(Expr::All, span))
+                self.behind_colon(span, None)
+            }
+            Token::Colon if matches!(self.frames.last(), Some(Frame::Part { at_step: false, to: None, .. })) => {
+                self.advance();
+                self.second_colon(None)
             }
             Token::Foreign => {
                 self.advance();
@@ -105,8 +104,14 @@ impl Parser<'_> {
                     _ => self.binder_indices(BinderKind::Sum, Made::Itself, span),
                 }
             }
-            Token::ArgMax => self.binder(BinderKind::ArgMax),
-            Token::ArgMin => self.binder(BinderKind::ArgMin),
+            Token::ArgMax | Token::ArgMin => {
+                self.advance();
+                let kind = if token == Token::ArgMax { BinderKind::ArgMax } else { BinderKind::ArgMin };
+                match self.token() {
+                    Token::LeftParen if !self.indices_in_parentheses() => self.call(self.name_at(span)),
+                    _ => self.binder_indices(kind, Made::Itself, span),
+                }
+            }
             Token::Exists => self.binder(BinderKind::Exists),
             Token::Fold => self.scan(LoopKind::Fold),
             Token::Scan => self.scan(LoopKind::Scan),
@@ -320,6 +325,17 @@ impl Parser<'_> {
         }
     }
 
+    /// `x²`, at its exponent.
+    fn raised(&mut self, base: Operand, exponent: i32) -> Operand {
+        let end = self.advance().span;
+        let digits = Expr::Number { value: f64::from(exponent).abs(), integer: Some(i64::from(exponent).abs()) };
+        let mut power = self.node(digits, end);
+        if exponent < 0 {
+            power = self.node(Expr::Unary(UnaryOp::Neg, power.id), end);
+        }
+        self.node(Expr::Binary(BinaryOp::Pow, base.id, power.id), base.span.to(end))
+    }
+
     /// Whether this line begins anew with a `-`: it is indented no deeper than the line of the `let` or declaration whose value ends.
     fn begins_with_minus(&self, base: usize) -> bool {
         if self.token() != Token::Minus || !self.current.starts_line {
@@ -360,6 +376,9 @@ impl Parser<'_> {
             }
             self.open(Frame::Apply { open, function: operand, args: Vec::new() });
             return Next::Expect;
+        }
+        if let Token::Raised(exponent) = token {
+            return Next::Operand(self.raised(operand, exponent));
         }
         if token == Token::Prime {
             let end = self.advance().span;
@@ -534,6 +553,7 @@ impl Parser<'_> {
             | Frame::Guard { .. }
             | Frame::Vector { .. }
             | Frame::Access { .. }
+            | Frame::Part { .. }
             | Frame::Apply { .. }
             | Frame::Call { .. } => operand,
         }
@@ -541,6 +561,9 @@ impl Parser<'_> {
 
     /// The token at `end` ends the group on top, or one item of it.
     pub(super) fn end_group(&mut self, token: Token, end: Span, operand: Operand) -> Next {
+        if let Some(next) = self.part(token, end, operand) {
+            return next;
+        }
         match self.frames.last_mut() {
             Some(Frame::Paren { items, .. } | Frame::Vector { items, .. }) if token == Token::Comma => {
                 items.push(operand);
@@ -640,6 +663,7 @@ impl Parser<'_> {
                 let span = function.span.to(end);
                 self.node(Expr::Apply { function: function.id, args }, span)
             }
+            Frame::Part { start, from, to, at_step } => self.finish_part(start, from, to, at_step, operand),
             Frame::LetValue { pattern, start, .. } => {
                 let base = self.frames.len();
                 let body = self.error_leaf();

@@ -223,6 +223,14 @@ pub(super) enum Frame {
         array: Operand,
         indices: Vec<ExprId>,
     },
+    /// A part of an axis behind a `:` of `x[a:b:k]`; its access waits below.
+    Part {
+        start: Span,
+        from: Option<ExprId>,
+        to: Option<ExprId>,
+        /// Whether the step comes next, and not the end.
+        at_step: bool,
+    },
     Call {
         open: Span,
         close: Token,
@@ -322,6 +330,7 @@ impl Frame {
             | Frame::Guard { .. }
             | Frame::Vector { .. }
             | Frame::Access { .. }
+            | Frame::Part { .. }
             | Frame::Apply { .. }
             | Frame::Call { .. } => return None,
         })
@@ -341,7 +350,10 @@ impl Frame {
             Frame::IterateInit { head, .. } => head.kind == LoopKind::Fixpoint && token == Token::Comma,
             Frame::Paren { .. } | Frame::Apply { .. } => matches!(token, Token::RightParen | Token::Comma),
             Frame::Guard { .. } | Frame::Vector { .. } => matches!(token, Token::RightBracket | Token::Comma),
-            Frame::Access { .. } => matches!(token, Token::RightBracket | Token::Comma),
+            Frame::Access { .. } => matches!(token, Token::RightBracket | Token::Comma | Token::Colon),
+            Frame::Part { at_step, .. } => {
+                matches!(token, Token::RightBracket | Token::Comma) || token == Token::Colon && !at_step
+            }
             Frame::Call { close, .. } => token == *close || token == Token::Comma,
             _ => false,
         }

@@ -99,7 +99,8 @@ impl Parser<'_> {
             Some(Frame::Paren { .. }) => "an operator, `,` or `)`",
             Some(Frame::Guard { .. }) => "an operator or `]`",
             Some(Frame::Vector { .. }) => "an operator, `,` or `]`",
-            Some(Frame::Access { .. }) => "an operator, `,` or `]`",
+            Some(Frame::Access { .. }) => "an operator, `,`, `:` or `]`",
+            Some(Frame::Part { .. }) => "an operator, `,` or `]`",
             _ => "an operator, `,` or a closing bracket",
         }
     }
@@ -135,6 +136,11 @@ impl Parser<'_> {
             Some(Frame::Guard { open } | Frame::Vector { open, .. } | Frame::Access { open, .. }) => {
                 return self.unclosed(*open, "`]`");
             }
+            // Its access stands below it.
+            Some(Frame::Part { .. }) => match self.frames.iter().rev().nth(1) {
+                Some(Frame::Access { open, .. }) => return self.unclosed(*open, "`]`"),
+                _ => ("`]`", "unclosed", self.current.span),
+            },
             Some(Frame::Call { open, close, .. }) => return self.unclosed(*open, symbol_text(*close)),
             Some(Frame::Apply { open, .. }) => return self.unclosed(*open, "`)`"),
             Some(Frame::CaseValue { .. }) => ("`of` and the arms of the `case`", "missing-body", self.current.span),

@@ -41,12 +41,23 @@ fn reads_as_index(program: &Program, term: TermId) -> bool {
     true
 }
 
-/// Which compared variables have a single use, in the bracket directly inside their `let`.
+/// Which compared variables have a single use, in the bracket inside their `let`, with nothing between but such `let`s, which stand in
+/// the order in which the bracket asks: so they stand when it is read back.
 pub(super) fn fold_comparisons(program: &Program) -> BTreeMap<VarId, TermId> {
     let mut candidates: BTreeMap<VarId, TermId> = BTreeMap::new();
-    for term in program.terms.values() {
+    // The bracket inside each chain of `let`s.
+    let mut bracket_in: BTreeMap<TermId, TermId> = BTreeMap::new();
+    for (at, term) in program.terms.iter() {
         let Term::Let { var, value, body } = term else { continue };
-        let Term::Iverson { guard, .. } = &program.terms[*body] else { continue };
+        let bracket = match &program.terms[*body] {
+            Term::Iverson { .. } => *body,
+            _ => match bracket_in.get(body) {
+                Some(bracket) => *bracket,
+                None => continue,
+            },
+        };
+        bracket_in.insert(at, bracket);
+        let Term::Iverson { guard, .. } = &program.terms[bracket] else { continue };
         // The entries that it reads are among those of the bracket, which takes them to the comparison again when it is read.
         let (compare, entries) = match &program.terms[*value] {
             Term::Iverson { guard, body } => (*body, guard.conjuncts()),
@@ -99,7 +110,58 @@ pub(super) fn fold_comparisons(program: &Program) -> BTreeMap<VarId, TermId> {
         }
     }
     candidates.retain(|x, _| !reject.contains(x));
-    candidates
+    without_others_between(program, &bracket_in, candidates)
+}
+
+/// Those whose `let` is directly around the bracket, or around another one of them that the bracket asks later.
+fn without_others_between(
+    program: &Program,
+    bracket_in: &BTreeMap<TermId, TermId>,
+    candidates: BTreeMap<VarId, TermId>,
+) -> BTreeMap<VarId, TermId> {
+    let mut kept = BTreeMap::new();
+    let mut orders: BTreeMap<TermId, BTreeMap<VarId, usize>> = BTreeMap::new();
+    // Bodies come before the `let`s around them.
+    for (at, bracket) in bracket_in {
+        let (Term::Let { var, body, .. }, Term::Iverson { guard, .. }) =
+            (&program.terms[*at], &program.terms[*bracket])
+        else {
+            continue;
+        };
+        let Some(compare) = candidates.get(var) else { continue };
+        let stays = match &program.terms[*body] {
+            Term::Let { var: inner, .. } => {
+                let order = orders.entry(*bracket).or_insert_with(|| order_asked(guard));
+                kept.contains_key(inner) && order.get(var) < order.get(inner)
+            }
+            _ => true,
+        };
+        if stays {
+            kept.insert(*var, *compare);
+        }
+    }
+    kept
+}
+
+/// The places of variables among those that a bracket asks outside of `exists`, as it is written.
+fn order_asked(guard: &Pred) -> BTreeMap<VarId, usize> {
+    let mut order = BTreeMap::new();
+    let mut stack = vec![guard];
+    while let Some(p) = stack.pop() {
+        match p {
+            Pred::All(ps) | Pred::Any(ps) => {
+                let mut ps: Vec<&Pred> = ps.iter().collect();
+                ps.sort_by_key(|p| p.applied());
+                stack.extend(ps.into_iter().rev());
+            }
+            Pred::Relation { relation: RelationRef::Computed { var, view: View::Support }, .. } => {
+                let place = order.len();
+                order.entry(*var).or_insert(place);
+            }
+            _ => {}
+        }
+    }
+    order
 }
 
 /// Whether a term is `A.value(i, j)` and a predicate `A?(i, j)`.

@@ -1,0 +1,126 @@
+//! A loop over a few values, as a literal, around a long one becomes statements inside of that.
+//!
+//! ```text
+//! for c in 0 .. 2                                   for i { s0 += x[i, 0] * w[i]
+//!   for i { s += x[i, c] * w[i] }          ==               s1 += x[i, 1] * w[i]
+//!   y[c] = s                                                s2 += x[i, 2] * w[i] }
+//!                                                   y[0] = s0
+//!                                                   ..
+//! ```
+//!
+//! The coordinates of points, the channels of pictures: with the few values outermost all points are gone through for each of them, and nests over
+//! points, of which there are many, cannot [join](super::fuse) them.
+//!
+//! **Why it is right.** No iteration of the outer loop reads what another one writes: each writes places of its own, with the index of the loop as one of
+//! their axes, and reads these at the same axis alone. So their statements may come in any order. What they add to one sum comes in another order.
+//!
+//! **Where it is done.** Where the outer loop is the outermost one of a nest, and those inside are over ranges of an unknown length that do not depend on
+//! its index and hold no others but such over a few values.
+
+use super::beside::joined;
+use super::machine::{FEW, FEW_STATEMENTS};
+use super::unroll_outer::few;
+use super::vectorise::literal;
+use crate::base::IndexId;
+use crate::error::Result;
+use crate::index::{Affine, Checked};
+use crate::loops::{Decision, Domain, Fresh, Nest, Place, Program, Stmt, has_loop, loads, size, stores};
+
+/// Puts loops over a few values inside of long ones.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    for nest in &mut program.nests {
+        let Some(at) = nest.body.iter().position(has_loop) else { continue };
+        if let Some(body) = jammed(nest, at)? {
+            nest.body.splice(at..=at, body);
+            nest.decisions.push(Decision::UnrolledAndJammed {});
+        }
+    }
+    Ok(())
+}
+
+/// The statements for the loop of a nest.
+fn jammed(nest: &Nest, at: usize) -> Checked<Option<Vec<Stmt>>> {
+    let (Some(Stmt::For { index, domain, body, .. }), after) = (nest.body.get(at), nest.body.iter().skip(at + 1))
+    else {
+        return Ok(None);
+    };
+    let Some(values) = few(domain) else { return Ok(None) };
+    let body = &joined(&nest.buffers, body, &|_, _| true)?;
+    let long: Option<Vec<(IndexId, &Domain)>> =
+        body.iter().filter(|stmt| has_loop(stmt)).map(|s| long(*index, s)).collect();
+    let Some(long) = long.filter(|long| !long.is_empty()) else { return Ok(None) };
+    let copies = usize::try_from(values.end().saturating_sub(*values.start()).saturating_add(1)).unwrap_or(usize::MAX);
+    let is_small = size(body).saturating_mul(copies) <= FEW_STATEMENTS;
+    if !is_small || after.into_iter().any(has_loop) || !body.iter().all(is_simple) || !by_rows(nest, *index, body) {
+        return Ok(None);
+    }
+    let mut names = Fresh::after(&nest.body);
+    let loops: Vec<(IndexId, IndexId)> = long.iter().map(|(i, _)| (*i, names.fresh_index())).collect();
+    let mut between = vec![Vec::new(); long.len() + 1];
+    let mut bodies = vec![Vec::new(); long.len()];
+    for value in values {
+        names.again();
+        names.fix(*index, Affine::constant(value));
+        loops.iter().for_each(|(i, name)| names.keep(*i, *name));
+        let mut behind = 0;
+        for stmt in names.body(body)? {
+            match stmt {
+                Stmt::For { body, .. } => {
+                    bodies[behind].extend(body);
+                    behind += 1;
+                }
+                stmt => between[behind].push(stmt),
+            }
+        }
+    }
+    let mut between = between.into_iter();
+    let mut out = between.next().unwrap_or_default();
+    for (((_, domain), (_, name)), (body, behind)) in long.into_iter().zip(loops).zip(bodies.into_iter().zip(between)) {
+        out.push(Stmt::one_by_one(name, domain.clone(), body));
+        out.extend(behind);
+    }
+    Ok(Some(out))
+}
+
+/// The index and the range of a loop over many values, whatever the index of the loop around, that holds others over a few alone.
+fn long(around: IndexId, stmt: &Stmt) -> Option<(IndexId, &Domain)> {
+    let Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. } = stmt else { return None };
+    let (mut moves, mut few) = (false, true);
+    domain.visit_affine(&mut |a| moves |= a.mentions(around));
+    for stmt in body {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::For { domain, .. } = stmt {
+                few &= literal(domain).is_some_and(|n| n <= FEW);
+            }
+        });
+    }
+    (!moves && few && literal(domain).is_none() && body.iter().all(is_simple)).then_some((*index, domain))
+}
+
+/// Whether a statement is a number, a sum, what is stored, or a loop or test around such.
+fn is_simple(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::For { body, .. } => body.iter().all(is_simple),
+        Stmt::If { body, .. } => body.iter().all(|stmt| !has_loop(stmt) && is_simple(stmt)),
+        stmt => matches!(
+            stmt,
+            Stmt::Let { .. }
+                | Stmt::Define(..)
+                | Stmt::Local(_)
+                | Stmt::Assign(..)
+                | Stmt::Accumulate(..)
+                | Stmt::Store(..)
+        ),
+    }
+}
+
+/// Whether each iteration has its own places of what the nest writes, at one axis.
+fn by_rows(nest: &Nest, index: IndexId, body: &[Stmt]) -> bool {
+    let own = |place: &Place| place.at.iter().position(|a| a.as_index() == Some(index));
+    let read = loads(body).into_iter().filter(|place| nest.buffers.contains(&place.buffer));
+    nest.buffers.iter().all(|buffer| {
+        let of = |place: &&Place| place.buffer == *buffer;
+        let mut axes = stores(body).into_iter().filter(of).chain(read.clone().filter(of)).map(own);
+        axes.next().is_none_or(|first| first.is_some() && axes.all(|axis| axis == first))
+    })
+}
