@@ -92,7 +92,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
             Stmt::Store(place, _) => !gone.contains(&place.buffer),
             stmt => !matches!(stmt, Stmt::Define(..) | Stmt::Let { .. }),
         });
-        if !is_long_row(*index, body) && !(is_few && has_lanes(*index, domain, body)) {
+        if !(is_long_row(*index, body) || is_few && has_lanes(*index, domain, body)) {
             continue;
         }
         whole.decisions.push(Decision::Unrolled { statements: body.len() });
