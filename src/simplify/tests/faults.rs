@@ -6,7 +6,7 @@ use super::{fires, program};
 use crate::simplify::{FILES, Rule, read, rules};
 
 /// The text of a rule, comment included, as a file by itself.
-fn text_of(name: &str) -> String {
+pub(super) fn text_of(name: &str) -> String {
     let texts = FILES.iter().flat_map(|(_, text)| text.split("\n\n"));
     let header = format!("rule {name} ");
     let text = texts.filter(|text| text.contains(&header)).collect::<Vec<_>>();
@@ -15,7 +15,7 @@ fn text_of(name: &str) -> String {
 }
 
 /// What shows that both sides of a rule differ, if anything does.
-fn refutation(rule: &Rule) -> Option<&'static str> {
+pub(super) fn refutation(rule: &Rule) -> Option<&'static str> {
     match check(rule, USUAL) {
         Err(message) if message.starts_with("by matching") => Some("matches"),
         Err(_) => Some("instances"),
@@ -24,7 +24,7 @@ fn refutation(rule: &Rule) -> Option<&'static str> {
 }
 
 /// What shows that a rule, in the place of the one of its name, fires where it must not, or not where it must.
-fn misfire(rule: &Rule) -> Option<&'static str> {
+pub(super) fn misfire(rule: &Rule) -> Option<&'static str> {
     let mut misses = near_misses().iter().filter(|miss| miss.rule == rule.name);
     if misses.any(|miss| hits(rule, &miss.program)) {
         return Some("near misses");

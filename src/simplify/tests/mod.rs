@@ -1,5 +1,6 @@
 //! Tests of the rules and of the pass.
 
+mod changed;
 mod faults;
 mod guards;
 mod instances;

@@ -176,6 +176,8 @@ pub(super) enum Numbers {
     Finite,
     /// Infinities and NaN too.
     All,
+    /// Besides, numbers whose sums and products are rounded, overflow or vanish, for what holds bit for bit.
+    Rough,
 }
 
 /// Sizes, data and relations.
@@ -213,10 +215,13 @@ impl World {
         let number = |rng: &mut fastrand::Rng| match (rng.u8(0..16), numbers) {
             (0, _) => 0.0,
             (1, _) => -0.0,
-            (2, Numbers::All) => f64::INFINITY,
-            (3, Numbers::All) => f64::NAN,
-            (4, Numbers::All) => f64::NEG_INFINITY,
+            (2, Numbers::All | Numbers::Rough) => f64::INFINITY,
+            (3, Numbers::All | Numbers::Rough) => f64::NAN,
+            (4, Numbers::All | Numbers::Rough) => f64::NEG_INFINITY,
             (5, _) => 1.0,
+            (6, Numbers::Rough) => 1e200,
+            (7, Numbers::Rough) => -1e-200,
+            (8..=11, Numbers::Rough) => f64::from(rng.i32(-9..10)) / 7.0,
             _ => f64::from(rng.i32(-9..10)) / 4.0,
         };
         let volumes = [n, n, n, m, n * n, n * n];
