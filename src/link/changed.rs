@@ -362,7 +362,9 @@ mod tests {
             body: inner,
         });
         let mut names = Fresh::default();
-        (0..10).for_each(|_| drop(names.fresh_index()));
+        for _ in 0..10 {
+            names.fresh_index();
+        }
         cut_loops(&mut body, &BTreeSet::from([STATE]), tests, &mut names).expect("it fits");
         body
     }
