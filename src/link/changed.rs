@@ -363,7 +363,7 @@ mod tests {
         });
         let mut names = Fresh::default();
         for _ in 0..10 {
-            let _ = names.fresh_index();
+            names.fresh_index();
         }
         cut_loops(&mut body, &BTreeSet::from([STATE]), tests, &mut names).expect("it fits");
         body

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The state after a step may be stored over the one before it if each number of that is loaded before it is written, and never behind: by statements
-//! that come earlier and share no loop with the store, or at the very place that the same iteration stores later. A place belongs to one iteration if
-//! each loop that the two share gives one of its indices. What stores at the place of the step is left alone.
+//! that come earlier and share no loop with the store, or at the very place that the same iteration stores later, or at one that no store ever meets. A
+//! place belongs to one iteration if each loop that the two share gives one of its indices. What stores at the place of the step is left alone.
 
 use crate::base::IndexId;
 use crate::index::Var;
@@ -70,7 +70,7 @@ pub(super) fn may_be_one(body: &[Stmt], before: BufferId, after: BufferId) -> bo
             }
             _ => false,
         };
-        load.order < store.order && (shared.is_empty() || own())
+        are_apart(load.place, store.place) || load.order < store.order && (shared.is_empty() || own())
     };
     // What is stored at the place of the step is not all of the state.
     let is_all = |store: &Event<'_>| {
@@ -80,6 +80,12 @@ pub(super) fn may_be_one(body: &[Stmt], before: BufferId, after: BufferId) -> bo
         own
     };
     events.stores.iter().all(|store| is_all(store) && events.loads.iter().all(|load| is_safe(load, store)))
+}
+
+/// Whether two places never meet: an axis has another constant in each, as the coordinates of points do.
+fn are_apart(from: Option<&Place>, to: Option<&Place>) -> bool {
+    let (Some(from), Some(to)) = (from, to) else { return false };
+    from.at.iter().zip(&to.at).any(|(a, b)| matches!((a.as_constant(), b.as_constant()), (Some(a), Some(b)) if a != b))
 }
 
 /// Has statements load from and store to one buffer in place of another one of the same axes.
@@ -135,6 +141,16 @@ mod tests {
         assert!(may_be_one(&elementwise, BEFORE, AFTER));
         let nested = [each(0, vec![each(1, vec![load(0, &[index(0), index(1)]), store(0, &[index(0), index(1)])])])];
         assert!(may_be_one(&nested, BEFORE, AFTER));
+        let columns = [each(
+            0,
+            vec![
+                load(0, &[index(0), Affine::constant(0)]),
+                store(0, &[index(0), Affine::constant(0)]),
+                load(1, &[index(0), Affine::constant(1)]),
+                store(1, &[index(0), Affine::constant(1)]),
+            ],
+        )];
+        assert!(may_be_one(&columns, BEFORE, AFTER));
         let all_before = [each(0, vec![load(0, &[index(0)])]), each(1, vec![store(0, &[index(1)])])];
         assert!(may_be_one(&all_before, BEFORE, AFTER));
     }
@@ -146,6 +162,15 @@ mod tests {
         assert!(!may_be_one(&shifted, BEFORE, AFTER));
         let too_late = [each(0, vec![store(0, &[index(0)]), load(1, &[index(0)])])];
         assert!(!may_be_one(&too_late, BEFORE, AFTER));
+        let other_column = [each(
+            0,
+            vec![
+                store(0, &[index(0), Affine::constant(0)]),
+                load(1, &[index(0), Affine::constant(1)]),
+                load(2, &[index(0), Affine::constant(0)]),
+            ],
+        )];
+        assert!(!may_be_one(&other_column, BEFORE, AFTER));
         let behind = [each(0, vec![store(0, &[index(0)])]), each(1, vec![load(1, &[index(1)])])];
         assert!(!may_be_one(&behind, BEFORE, AFTER));
         // Each iteration of the loop around stores it again.
