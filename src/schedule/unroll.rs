@@ -28,7 +28,8 @@
 //! - all loops inside are over a few values, as those over the coordinates of points are, or
 //! - they are short, nothing has lanes as it is, and there are at least 48 operations, and three for each number that is loaded from afar or stored afar.
 //!
-//! Of other nests the bodies of loops inside that hold loops over a few values alone, as a sum of distances along the entries of a row. Anything else stays.
+//! Of other nests the bodies of loops inside that hold loops over a few values alone, as a sum of distances along the entries of a row. Rows whose elements
+//! are made of elements in the same column alone stay, as all of these are neighbours, and so does anything else.
 //!
 //! What depends on the target of a map alone is computed anew for each source, but for what is stored over targets already. To collect
 //! coefficients over targets would save operations, which are cheap in lanes, for numbers from afar, which are not: a rotation and its
@@ -162,7 +163,7 @@ fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Straight>> {
     if row.body(body)?.is_none() || inside && row.longest >= SHORT || !row.reads_apart() {
         return Ok(None);
     }
-    let is_few = (1..=FEW).contains(&row.longest);
+    let is_few = (1..=FEW).contains(&row.longest) && !are_elements(body);
     // What has lanes around a few values has them without, and what is added up has them either way.
     let gains = is_few && row.out.len() <= FEW_STATEMENTS;
     Ok((gains || !has_lanes && !changes_outside(body)).then_some(Straight { row: row.out, is_few }))
@@ -179,7 +180,7 @@ fn inside(body: &mut [Stmt], names: &mut Fresh, facts: &Facts) -> Checked<usize>
     let mut found = 0;
     for stmt in body {
         match stmt {
-            Stmt::For { index, domain, body, .. } if !is_short(domain) && holds_few(body) => {
+            Stmt::For { index, domain, body, .. } if !is_short(domain) && holds_few(body) && !are_elements(body) => {
                 let mut row = Row::new(*index, domain, body, names, facts)?;
                 if row.body(body)?.is_some() && row.reads_apart() && row.out.len() <= FEW_STATEMENTS {
                     *body = needed(row.out, |stmt| !matches!(stmt, Stmt::Define(..) | Stmt::Let { .. }));
@@ -191,6 +192,19 @@ fn inside(body: &mut [Stmt], names: &mut Fresh, facts: &Facts) -> Checked<usize>
         }
     }
     Ok(found)
+}
+
+/// Whether rows are gone through element by element: each is made of elements in the same column, so all of them are neighbours.
+fn are_elements(body: &[Stmt]) -> bool {
+    body.iter().all(|stmt| match stmt {
+        Stmt::For { index, body, .. } => body.iter().all(|stmt| match stmt {
+            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => {
+                place.at.last().and_then(Affine::as_index) == Some(*index)
+            }
+            stmt => matches!(stmt, Stmt::Define(..)),
+        }),
+        stmt => matches!(stmt, Stmt::Define(_, Real::Literal(_))),
+    })
 }
 
 /// Whether there are loops, all over a few values.

@@ -48,7 +48,7 @@ use crate::error::Result;
 use crate::index::{Affine, Var};
 use crate::loops::{
     Bound, Decision, Domain, Nest, Outlook, Place, Program, Real, RealId, Stmt, changes_outside, could_jam, has_calls,
-    has_loop, outer_sums,
+    has_loop, outer_sums, stores,
 };
 
 /// Sets lanes, interleaved iterations and parallel loops.
@@ -588,7 +588,7 @@ struct Seen<'a> {
     indices: BTreeSet<IndexId>,
     /// Those of them that an array gives in steps.
     steps: BTreeSet<IndexId>,
-    /// Those of loops inside over a few values.
+    /// Those of sums inside over a few values.
     few: BTreeSet<IndexId>,
     reals: BTreeSet<RealId>,
     has_loops: bool,
@@ -670,7 +670,7 @@ impl Seen<'_> {
                 // A loop over many values in between goes through the rows again for each column.
                 let few = self.few.clone();
                 match literal(domain) {
-                    Some(n) if n <= FEW => self.few.extend([*index]),
+                    Some(n) if n <= FEW => self.few.extend(stores(body).is_empty().then_some(*index)),
                     _ => self.few.clear(),
                 }
                 self.only_short &= is_short(domain) && !has_fractions(domain);
