@@ -328,7 +328,11 @@ fn merged(
         Ordering::Greater => IndexId::from_index(i.index() - 1),
     };
     let pred = |p: &Pred| -> Result<Pred> {
-        let p = p.substitute(&|i| Some(name(i).into()))?;
+        let mut free = BTreeSet::new();
+        p.visit_free(&mut |i| {
+            free.insert(i);
+        });
+        let p = p.substitute(&|i| free.contains(&i).then(|| name(i).into()))?;
         p.map_relations(&mut |r| match r {
             RelationRef::Computed { var, view } => Ok(RelationRef::Computed { var: vars[var].ok_or_else(lost)?, view }),
             input @ RelationRef::Input(_) => Ok(input),

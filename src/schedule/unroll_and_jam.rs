@@ -15,7 +15,9 @@
 //! their axes, and reads these at the same axis alone. So their statements may come in any order. What they add to one sum comes in another order.
 //!
 //! **Where it is done.** Where the outer loop is the outermost one of a nest, and those inside are over ranges of an unknown length that do not depend on
-//! its index and hold no others but such over a few values.
+//! its index and hold no others but such over a few values; not where it sums up what is stored at the places of extrema.
+
+use std::collections::BTreeSet;
 
 use super::beside::joined;
 use super::machine::{FEW, FEW_STATEMENTS};
@@ -24,18 +26,31 @@ use super::vectorise::literal;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked};
-use crate::loops::{Decision, Domain, Fresh, Nest, Place, Program, Stmt, has_loop, loads, size, stores};
+use crate::loops::{BufferId, Decision, Domain, Fresh, Nest, Place, Program, Stmt, has_loop, loads, size, stores};
 
 /// Puts loops over a few values inside of long ones.
 pub(super) fn run(program: &mut Program) -> Result<()> {
+    // What is stored where an extremum is found is summed up by target in one pass.
+    let mut found: BTreeSet<BufferId> = BTreeSet::new();
     for nest in &mut program.nests {
+        let finds = nest.body.iter().any(has_extremum);
+        found.extend(nest.buffers.iter().filter(|_| finds));
         let Some(at) = nest.body.iter().position(has_loop) else { continue };
+        if loads(&nest.body).iter().any(|place| found.contains(&place.buffer)) {
+            continue;
+        }
         if let Some(body) = jammed(nest, at)? {
             nest.body.splice(at..=at, body);
             nest.decisions.push(Decision::UnrolledAndJammed {});
         }
     }
     Ok(())
+}
+
+fn has_extremum(stmt: &Stmt) -> bool {
+    let mut found = false;
+    stmt.visit(&mut |stmt| found |= matches!(stmt, Stmt::Extremum { .. }));
+    found
 }
 
 /// The statements for the loop of a nest.

@@ -79,9 +79,15 @@ const CASES: &[(&str, &str, Stored)] = &[
         "Q",
         Dense,
     ),
-    // As large as a parameter.
+    // Made of one parameter that is as large, read once by each of several.
     (
         "let D = gen i < m, l < k. (W[i, l]^2 + 1)^2 * (W[i, l] + 2)^2 in (gen i < m. sum l < k. D[i, l], gen l < k. sum i < m. D[i, l])",
+        "D",
+        Nowhere,
+    ),
+    // As large as a parameter, and of more arithmetic.
+    (
+        "let D = gen i < m, l < k. (W[i, l]^2 + 1)^3 * exp(W[i, l] + 2) in (gen i < m. sum l < k. D[i, l], gen l < k. sum i < m. D[i, l])",
         "D",
         Dense,
     ),

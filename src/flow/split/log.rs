@@ -459,10 +459,10 @@ impl Forms<'_> {
         (!lengths.adds_up && (relations || 2.0 * step <= lengths.points(dims))).then(stored)
     }
 
-    /// Whether a sum that relations guard, so that its terms would be stored, has terms that are no smaller than itself.
+    /// Whether a sum that relations from outside guard, so that its terms would be stored, has terms that are no smaller than itself.
     fn is_large(&self, dims: &[Size], guard: &Pred, forms: &[VarId], lengths: &Lengths<'_>) -> bool {
         let mut relations = false;
-        guard.visit_relations(&mut |_| relations = true);
+        guard.visit_relations(&mut |r| relations |= matches!(r, RelationRef::Input(_)));
         let stored = forms.iter().filter(|x| !self.is_there(**x));
         let numbers = |x: &VarId| match self.kinds.get(x) {
             Some(Kind::Computed { form: Some((_, var)), .. }) => lengths.points(self.joined.builder.dims(*var)),
