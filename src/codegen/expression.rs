@@ -13,8 +13,8 @@ use crate::tensor::Precision;
 
 /// The lanes of a vector.
 pub(super) const WIDTH: u32 = 8;
-/// The most columns of rows that are loaded whole.
-const FEW: i64 = 4;
+/// The most columns of rows that are loaded whole, by `column` of `lanes.rs`.
+const MOST_COLUMNS: i64 = 4;
 
 /// Which of the interleaved iterations, and which vector of lanes.
 #[derive(Clone, Copy, Default)]
@@ -132,7 +132,7 @@ impl Emitter<'_> {
     fn row_of_few(&self, place: &Place) -> Option<(Place, Affine, i64)> {
         let (column, row) = place.at.split_last()?;
         let dims = &self.program.buffers.get(place.buffer)?.dims;
-        let columns = dims.last()?.as_constant().filter(|n| (2..=FEW).contains(n))?;
+        let columns = dims.last()?.as_constant().filter(|n| (2..=MOST_COLUMNS).contains(n))?;
         let is_row = self.is_contiguous(&Place { buffer: place.buffer, at: row.to_vec() });
         let whole = self.precision(place.buffer) == Precision::Double && !self.private.contains_key(&place.buffer);
         let mut first = place.clone();

@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size};
 use crate::scalar::Number;
 use crate::solver::Facts;
-use crate::tssa::exchanges::{Exchanges, exchanges, is_even};
+use crate::tssa::exchanges::{Exchanges, exchanges, is_even, ranges};
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 
 /// The program in which such sums are over half of the pairs.
@@ -36,7 +36,7 @@ pub(super) fn halved(program: &Program) -> Result<Cow<'_, Program>> {
             let known = known.get_or_insert_with(|| exchanges(program));
             // What leaves the range of integers stays as it is.
             if pairs.are_even(program, known).unwrap_or(false) {
-                found.push(pairs);
+                found.push(Pairs { depend: pairs.depend(program), ..pairs });
                 break;
             }
         }
@@ -48,20 +48,17 @@ pub(super) fn halved(program: &Program) -> Result<Cow<'_, Program>> {
         return Ok(Cow::Borrowed(program));
     }
     let mut builder = Builder::new(program.signature.clone());
-    let mut vars: SideTable<VarId, Option<VarId>> = SideTable::new(program.stmts.len(), None);
-    for (x, stmt) in program.stmts.iter() {
+    let mut vars: Vars = SideTable::new(program.stmts.len(), None);
+    let mut all = program.stmts.ids();
+    let outputs = builder.append_with(program, |builder, stmt| {
+        let x = all.next().ok_or_else(lost)?;
         let y = match found.iter().find(|pairs| pairs.outer == x) {
-            Some(pairs) => pairs.halves(program, &vars, &mut builder)?,
-            None => builder.push(&stmt.rename(&|operand| vars[operand])?)?,
+            Some(pairs) => pairs.halves(program, &vars, builder)?,
+            None => builder.push(stmt)?,
         };
-        builder.suggest_name(y, &program.names[x]);
         vars.set(x, Some(y));
-    }
-    let outputs = program.outputs.iter().map(|output| {
-        let leaves = output.leaves.iter().filter_map(|x| vars[*x]).collect();
-        crate::tssa::Output { leaves, ..output.clone() }
-    });
-    let outputs = outputs.collect();
+        Ok(y)
+    })?;
     Ok(Cow::Owned(builder.finish(outputs).prune()?))
 }
 
@@ -81,6 +78,8 @@ struct Pairs {
     inner: Option<usize>,
     /// The indices of a pair, numbered in the outer statement, its sums, and those of the inner one behind them.
     places: [IndexId; 2],
+    /// What depends on both places, with the axes that have them.
+    depend: BTreeSet<(VarId, Axes)>,
 }
 
 /// The sums over two places of equal ranges in a statement, some of which may be those of an operand.
@@ -91,7 +90,7 @@ fn candidates(program: &Program, readers: &SideTable<VarId, Vec<VarId>>, x: VarI
     let mut found = Vec::new();
     let mut pair = |a: usize, n: &Size, b: usize, m: &Size, inner: Option<usize>| {
         if n == m && n.as_constant().is_none() {
-            found.push(Pairs { outer: x, inner, places: [number(a), number(b)] });
+            found.push(Pairs { outer: x, inner, places: [number(a), number(b)], depend: BTreeSet::new() });
         }
     };
     for (b, m) in sums.iter().enumerate() {
@@ -145,8 +144,7 @@ impl Pairs {
     fn ranges(&self, program: &Program) -> Vec<(IndexId, Size)> {
         let stmt = &program.stmts[self.outer];
         let inner = self.inner.and_then(|k| inner_of(stmt, k)).map_or(&[][..], |x| program.stmts[x].rhs.sums());
-        let all = stmt.dims.iter().chain(stmt.rhs.sums()).chain(inner).enumerate();
-        all.map(|(k, n)| (IndexId::from_index(k), n.clone())).collect()
+        ranges(stmt.dims.iter().chain(stmt.rhs.sums()).chain(inner))
     }
 
     /// Whether a term is the same with its places exchanged.
@@ -155,7 +153,7 @@ impl Pairs {
         if guard.binds() {
             return Ok(false);
         }
-        is_even(program, known, &guard, &reads, self.ranges(program), self.places)
+        is_even(program, known, &guard, &reads, &self.ranges(program), self.places)
     }
 
     /// The statements that the sum is.
@@ -164,7 +162,7 @@ impl Pairs {
         std::iter::once(self.outer).chain(inner)
     }
 
-    /// What depends on both places, with the axes that have them.
+    /// What depends on both places.
     fn depend(&self, program: &Program) -> BTreeSet<(VarId, Axes)> {
         let mut found = BTreeSet::new();
         let mut left: Vec<(VarId, Axes)> = Vec::new();
@@ -187,9 +185,9 @@ impl Pairs {
 
     /// Whether there is less to compute: what depends on both places is read by such sums alone, or by what waits for this one.
     fn gain(&self, program: &Program, readers: &SideTable<VarId, Vec<VarId>>, all: &[Pairs]) -> bool {
-        let inner: BTreeSet<VarId> = self.depend(program).into_iter().map(|(x, _)| x).collect();
+        let inner: BTreeSet<VarId> = self.depend.iter().map(|(x, _)| *x).collect();
         let halved = all.iter().flat_map(|pairs| {
-            let inside = pairs.depend(program).into_iter().map(|(x, _)| x);
+            let inside = pairs.depend.iter().map(|(x, _)| *x);
             inside.chain(pairs.statements(program))
         });
         let halved: BTreeSet<VarId> = halved.collect();
@@ -248,7 +246,7 @@ impl Pairs {
     /// The sum over one place twice.
     fn same(&self, program: &Program, vars: &Vars, builder: &mut Builder) -> Result<VarId> {
         let mut diagonals: BTreeMap<(VarId, Axes), VarId> = BTreeMap::new();
-        for (x, axes) in self.depend(program) {
+        for (x, axes) in self.depend.iter().copied() {
             let stmt = merged(&program.stmts[x], axes, vars, &|read| diagonals.get(&read).copied())?;
             let diagonal = match stmt {
                 Some(stmt) => builder.push(&stmt)?,

@@ -9,33 +9,39 @@
 //! [`merge`](super::merge) makes loops one in nests that have joined; what is here is what other passes ask before: a nest of several loops can neither
 //! [join](super::fuse) others nor have them [inside](super::unroll_and_jam) of a short one.
 //!
-//! **Why it is right.** The second loop reads no register that is known behind the first one alone, and nothing of what the nest writes. Numbers between the two
-//! that read neither move before both, the others stay behind. Each sum keeps the order of its summands.
+//! **Why it is right.** The second loop reads no register that is known behind the first one alone, and nothing of what the nest writes. What both write has their
+//! index on one axis, so only equal iterations meet, in the order of before; nothing between them writes it. Numbers between the two that read neither move
+//! before both, the others stay behind. Each sum keeps the order of its summands.
 
 use std::collections::BTreeSet;
 
+use crate::base::IndexId;
 use crate::index::Checked;
-use crate::loops::{BufferId, Fresh, Place, RealId, Stmt, changed_outside, loads, outer_sums};
+use crate::loops::{BufferId, Fresh, Place, RealId, Stmt, changed_outside, loads, outer_sums, stored, stores};
 
-/// Statements in which loops are one that may be, of a nest that writes some buffers: of such loops with these bodies.
-pub(super) fn joined(written: &[BufferId], body: &[Stmt], may: &dyn Fn(&Stmt, &Stmt) -> bool) -> Checked<Vec<Stmt>> {
+/// Statements of a nest, which writes some buffers, with such loops made one.
+pub(super) fn joined(written: &[BufferId], body: &[Stmt]) -> Checked<Vec<Stmt>> {
     let mut out: Vec<Stmt> = Vec::with_capacity(body.len());
-    // The last loop, and the registers that are known behind it alone.
+    // The last loop, and behind it the registers that are known and the buffers that are stored to.
     let mut last: Option<usize> = None;
     let mut late: BTreeSet<RealId> = BTreeSet::new();
+    let mut behind: BTreeSet<BufferId> = BTreeSet::new();
     for stmt in body {
-        let mut reads_late = false;
-        stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| reads_late |= late.contains(&r)));
-        let of_nest = |place: &&Place| written.contains(&place.buffer);
-        let waits = reads_late || loads(std::slice::from_ref(stmt)).iter().any(of_nest);
+        let this = std::slice::from_ref(stmt);
+        let mut waits = loads(this).iter().any(|place| written.contains(&place.buffer));
+        waits |= stored(this).iter().any(|buffer| behind.contains(buffer));
+        stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| waits |= late.contains(&r)));
         match (stmt, last) {
-            (Stmt::For { index, domain, body, .. }, Some(at)) if !waits && may(&out[at], stmt) => match &mut out[at] {
+            (Stmt::For { index, domain, body, .. }, Some(at)) if !waits => match &mut out[at] {
                 Stmt::For { index: first, domain: known, body: before, .. } if domain == known => {
                     let mut names = Fresh::none(body);
                     names.keep(*index, *first);
-                    before.extend(names.body(body)?);
-                    late.extend(outer_sums(body));
-                    continue;
+                    let body = names.body(body)?;
+                    if meet_in_rows(*first, before, &body) {
+                        late.extend(outer_sums(&body));
+                        before.extend(body);
+                        continue;
+                    }
                 }
                 _ => {}
             },
@@ -46,13 +52,33 @@ pub(super) fn joined(written: &[BufferId], body: &[Stmt], may: &dyn Fn(&Stmt, &S
             }
             (Stmt::Define(r, _), _) => late.extend(Some(*r)),
             _ if stmt.defines().next().is_some() => last = None,
-            _ => late.extend(changed_outside(std::slice::from_ref(stmt))),
+            _ => {
+                late.extend(changed_outside(this));
+                behind.extend(stored(this));
+            }
         }
         if let Stmt::For { body, .. } = stmt {
             last = Some(out.len());
             late.extend(outer_sums(body));
+            behind.clear();
         }
         out.push(stmt.clone());
     }
     Ok(out)
+}
+
+/// Whether two bodies of a loop store in common at places of their own iteration alone.
+fn meet_in_rows(index: IndexId, one: &[Stmt], other: &[Stmt]) -> bool {
+    let others = stored(other);
+    stored(one).into_iter().filter(|buffer| others.contains(buffer)).all(|buffer| {
+        let places = stores(one).into_iter().chain(stores(other));
+        own_axis(index, places.filter(|place| place.buffer == buffer)).is_some()
+    })
+}
+
+/// The axis on which all places have an index, if there is one.
+pub(super) fn own_axis<'p>(index: IndexId, places: impl Iterator<Item = &'p Place>) -> Option<usize> {
+    let mut axes = places.map(|place| place.at.iter().position(|a| a.as_index() == Some(index)));
+    let first = axes.next()??;
+    axes.all(|axis| axis == Some(first)).then_some(first)
 }

@@ -16,8 +16,8 @@ use std::collections::BTreeMap;
 
 use super::beside::joined;
 use super::layout::Last;
-use super::machine::{FEW, ROW_DENSITY, ROW_WORK, SHORT};
-use super::vectorise::{Traits, is_short, literal};
+use super::machine::{ROW_DENSITY, ROW_WORK, SHORT};
+use super::vectorise::{Traits, is_short, literal, only_few};
 use super::{panels, prefix_sums};
 use crate::base::{IndexId, work};
 use crate::error::Result;
@@ -33,7 +33,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     for nest in &mut nests {
         let loops = nest.body.iter().filter(|stmt| has_loop(stmt)).count();
         if loops > 1 && nest.body.iter().all(|stmt| !has_loop(stmt) || is_innermost(stmt)) {
-            nest.body = joined(&nest.buffers, &nest.body, &|_, _| true)?;
+            nest.body = joined(&nest.buffers, &nest.body)?;
         }
     }
     let joined = groups(&nests, &Last::new());
@@ -54,16 +54,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 
 /// Whether a statement is a loop over a range that holds others over a few values alone.
 fn is_innermost(stmt: &Stmt) -> bool {
-    let Stmt::For { domain: Domain::Range { .. }, body, .. } = stmt else { return false };
-    let mut few = true;
-    for stmt in body {
-        stmt.visit(&mut |stmt| {
-            if let Stmt::For { domain, .. } = stmt {
-                few &= literal(domain).is_some_and(|n| n <= FEW);
-            }
-        });
-    }
-    few
+    matches!(stmt, Stmt::For { domain: Domain::Range { .. }, body, .. } if only_few(body))
 }
 
 /// For each nest the number of the one that it becomes part of, where some buffers have other axes last by then; nests are numbered as they

@@ -41,7 +41,7 @@ use super::contract::Contraction;
 use super::hold;
 use super::key::Key;
 use super::machine::{FEW, FEW_STATEMENTS, ROW_STATEMENTS, SHORT};
-use super::vectorise::{Plan, has_lanes, is_long_row, is_short, literal};
+use super::vectorise::{Plan, has_lanes, is_long_row, is_short, only_few};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, Var};
@@ -180,7 +180,9 @@ fn inside(body: &mut [Stmt], names: &mut Fresh, facts: &Facts) -> Checked<usize>
     let mut found = 0;
     for stmt in body {
         match stmt {
-            Stmt::For { index, domain, body, .. } if !is_short(domain) && holds_few(body) && !are_elements(body) => {
+            Stmt::For { index, domain, body, .. }
+                if !is_short(domain) && body.iter().any(has_loop) && only_few(body) && !are_elements(body) =>
+            {
                 let mut row = Row::new(*index, domain, body, names, facts)?;
                 if row.body(body)?.is_some() && row.reads_apart() && row.out.len() <= FEW_STATEMENTS {
                     *body = needed(row.out, |stmt| !matches!(stmt, Stmt::Define(..) | Stmt::Let { .. }));
@@ -205,20 +207,6 @@ fn are_elements(body: &[Stmt]) -> bool {
         }),
         stmt => matches!(stmt, Stmt::Define(_, Real::Literal(_))),
     })
-}
-
-/// Whether there are loops, all over a few values.
-fn holds_few(body: &[Stmt]) -> bool {
-    let (mut any, mut few) = (false, true);
-    for stmt in body {
-        stmt.visit(&mut |stmt| {
-            if let Stmt::For { domain, .. } = stmt {
-                any = true;
-                few &= literal(domain).is_some_and(|n| n <= FEW);
-            }
-        });
-    }
-    any && few
 }
 
 /// What a register holds.

@@ -19,10 +19,10 @@
 
 use std::collections::BTreeSet;
 
-use super::beside::joined;
-use super::machine::{FEW, FEW_STATEMENTS};
+use super::beside::{joined, own_axis};
+use super::machine::FEW_STATEMENTS;
 use super::unroll_outer::few;
-use super::vectorise::literal;
+use super::vectorise::{literal, only_few};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked};
@@ -55,18 +55,15 @@ fn has_extremum(stmt: &Stmt) -> bool {
 
 /// The statements for the loop of a nest.
 fn jammed(nest: &Nest, at: usize) -> Checked<Option<Vec<Stmt>>> {
-    let (Some(Stmt::For { index, domain, body, .. }), after) = (nest.body.get(at), nest.body.iter().skip(at + 1))
-    else {
-        return Ok(None);
-    };
+    let Some((Stmt::For { index, domain, body, .. }, after)) = nest.body[at..].split_first() else { return Ok(None) };
     let Some(values) = few(domain) else { return Ok(None) };
-    let body = &joined(&nest.buffers, body, &|_, _| true)?;
+    let body = &joined(&nest.buffers, body)?;
     let long: Option<Vec<(IndexId, &Domain)>> =
         body.iter().filter(|stmt| has_loop(stmt)).map(|s| long(*index, s)).collect();
     let Some(long) = long.filter(|long| !long.is_empty()) else { return Ok(None) };
     let copies = usize::try_from(values.end().saturating_sub(*values.start()).saturating_add(1)).unwrap_or(usize::MAX);
     let is_small = size(body).saturating_mul(copies) <= FEW_STATEMENTS;
-    if !is_small || after.into_iter().any(has_loop) || !body.iter().all(is_simple) || !by_rows(nest, *index, body) {
+    if !is_small || after.iter().any(has_loop) || !body.iter().all(is_simple) || !by_rows(nest, *index, body) {
         return Ok(None);
     }
     let mut names = Fresh::after(&nest.body);
@@ -100,16 +97,10 @@ fn jammed(nest: &Nest, at: usize) -> Checked<Option<Vec<Stmt>>> {
 /// The index and the range of a loop over many values, whatever the index of the loop around, that holds others over a few alone.
 fn long(around: IndexId, stmt: &Stmt) -> Option<(IndexId, &Domain)> {
     let Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. } = stmt else { return None };
-    let (mut moves, mut few) = (false, true);
+    let mut moves = false;
     domain.visit_affine(&mut |a| moves |= a.mentions(around));
-    for stmt in body {
-        stmt.visit(&mut |stmt| {
-            if let Stmt::For { domain, .. } = stmt {
-                few &= literal(domain).is_some_and(|n| n <= FEW);
-            }
-        });
-    }
-    (!moves && few && literal(domain).is_none() && body.iter().all(is_simple)).then_some((*index, domain))
+    let can = !moves && literal(domain).is_none() && only_few(body) && body.iter().all(is_simple);
+    can.then_some((*index, domain))
 }
 
 /// Whether a statement is a number, a sum, what is stored, or a loop or test around such.
@@ -131,11 +122,9 @@ fn is_simple(stmt: &Stmt) -> bool {
 
 /// Whether each iteration has its own places of what the nest writes, at one axis.
 fn by_rows(nest: &Nest, index: IndexId, body: &[Stmt]) -> bool {
-    let own = |place: &Place| place.at.iter().position(|a| a.as_index() == Some(index));
-    let read = loads(body).into_iter().filter(|place| nest.buffers.contains(&place.buffer));
     nest.buffers.iter().all(|buffer| {
-        let of = |place: &&Place| place.buffer == *buffer;
-        let mut axes = stores(body).into_iter().filter(of).chain(read.clone().filter(of)).map(own);
-        axes.next().is_none_or(|first| first.is_some() && axes.all(|axis| axis == first))
+        let places = stores(body).into_iter().chain(loads(body)).filter(|place| place.buffer == *buffer);
+        let places: Vec<&Place> = places.collect();
+        places.is_empty() || own_axis(index, places.into_iter()).is_some()
     })
 }

@@ -15,7 +15,8 @@
 //! A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none; nor has an innermost one of
 //! a short literal length, which is unrolled, or one of little arithmetic that stores at places that an array gives, or that adds up over entries what
 //! is at such places alone: to load it takes as long for a vector as one by one, and rows are short; nor a short one around a longer one that can have
-//! them. Neighbouring rows of a few numbers each, the coordinates of points, count as neighbours in each of their columns: lanes load whole rows. What is short is known of literals, and of sizes when a program is bound ([`short_axes`](super::short_axes)).
+//! them. Neighbouring rows of a few numbers each, the coordinates of points, count as neighbours in each of their columns: lanes load whole rows. What is
+//! short is known of literals, and of sizes when a program is bound ([`short_axes`](super::short_axes)).
 //!
 //! Iterations are *interleaved* where the loop around has lanes or is in them, what is summed inside is a product, and one factor does not
 //! depend on the iteration: it is then loaded once for all of them. This is a matrix product in blocks of registers:
@@ -559,6 +560,19 @@ pub(super) fn is_long_row(index: IndexId, body: &[Stmt]) -> bool {
 /// Whether a loop is known to have few values.
 pub(super) fn is_short(domain: &Domain) -> bool {
     literal(domain).is_some_and(|n| n < SHORT)
+}
+
+/// Whether all loops in statements have a few values, as literals.
+pub(super) fn only_few(body: &[Stmt]) -> bool {
+    let mut few = true;
+    for stmt in body {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::For { domain, .. } = stmt {
+                few &= literal(domain).is_some_and(|n| n <= FEW);
+            }
+        });
+    }
+    few
 }
 
 /// Whether an end of a range is a fraction, which depends on indices around.

@@ -72,10 +72,9 @@ pub(crate) fn exchanges(program: &Program) -> SideTable<VarId, Exchanges> {
     let mut known: SideTable<VarId, Exchanges> = SideTable::new(program.stmts.len(), Exchanges::new());
     for (x, stmt) in program.stmts.iter() {
         let mut found = Exchanges::new();
+        let ranges: Vec<(IndexId, Size)> = ranges(stmt.dims.iter().chain(stmt.rhs.sums()));
         for axes in pairs(&stmt.dims) {
-            let ranges = stmt.dims.iter().chain(stmt.rhs.sums()).enumerate();
-            let ranges = ranges.map(|(k, n)| (IndexId::from_index(k), n.clone())).collect();
-            let pair = Pair { program, known: &known, axes, ranges };
+            let pair = Pair { program, known: &known, axes, ranges: &ranges };
             // What leaves the range of integers is not looked at.
             if let Ok(Some(odd)) = pair.parity(stmt) {
                 found.push(Exchange { axes, odd });
@@ -86,13 +85,18 @@ pub(crate) fn exchanges(program: &Program) -> SideTable<VarId, Exchanges> {
     known
 }
 
+/// The ranges of indices that are numbered in order.
+pub(crate) fn ranges<'n>(sizes: impl Iterator<Item = &'n Size>) -> Vec<(IndexId, Size)> {
+    sizes.enumerate().map(|(k, n)| (IndexId::from_index(k), n.clone())).collect()
+}
+
 /// Whether a product of elements is the same with two of its indices exchanged, to the bit.
 pub(crate) fn is_even(
     program: &Program,
     known: &SideTable<VarId, Exchanges>,
     guard: &Pred,
     reads: &[Operand],
-    ranges: Vec<(IndexId, Size)>,
+    ranges: &[(IndexId, Size)],
     indices: [IndexId; 2],
 ) -> Checked<bool> {
     let pair = Pair { program, known, axes: indices.map(IndexId::index), ranges };
@@ -108,7 +112,7 @@ struct Pair<'a> {
     known: &'a SideTable<VarId, Exchanges>,
     axes: [usize; 2],
     /// The ranges of the indices of the statement.
-    ranges: Vec<(IndexId, Size)>,
+    ranges: &'a [(IndexId, Size)],
 }
 
 /// A tensor and the indices at which it is read.

@@ -23,6 +23,8 @@ use crate::term::{Term, TermId};
 struct Taken {
     element: TermId,
     axis: (IndexId, Size),
+    /// How many axes are before it.
+    before: usize,
     others: Vec<IndexId>,
     shape: Vec<Size>,
 }
@@ -86,7 +88,7 @@ impl<'a> Elaborator<'a> {
         let mut indices = self.fresh_indices(&shape, &[value]);
         let element = self.element_at(value, &indices, span)?;
         let axis = (indices.remove(place), shape.remove(place));
-        Some(Taken { element, axis, others: indices, shape })
+        Some(Taken { element, axis, before: place, others: indices, shape })
     }
 
     /// `sum(A, axis = k)`
@@ -101,7 +103,7 @@ impl<'a> Elaborator<'a> {
                 "max" => self.largest_along(at, View::ArgMax, taken, &mut lets)?,
                 "min" => self.largest_along(at, View::ArgMin, taken, &mut lets)?,
                 _ => {
-                    let Taken { element, axis: (index, extent), others, shape } = taken;
+                    let Taken { element, axis: (index, extent), others, shape, .. } = taken;
                     let mut total = self.push(Term::Sum { index, extent: extent.clone(), body: element }, span)?;
                     if name == "mean" {
                         let n = self.push(Term::Number(Number::Index(extent)), span)?;
@@ -124,7 +126,7 @@ impl<'a> Elaborator<'a> {
         lets: &mut Vec<(crate::base::VarId, TermId)>,
     ) -> Option<TermId> {
         let span = self.span(at);
-        let Taken { element, axis: (index, extent), others, shape } = taken;
+        let Taken { element, axis: (index, extent), others, shape, .. } = taken;
         let row = self.push(Term::Gen { index, extent: extent.clone(), body: element }, span)?;
         let tensor = self.gens(&others, &shape, row, span)?;
         let var = self.variable_for(tensor, "v", lets);
@@ -150,12 +152,10 @@ impl<'a> Elaborator<'a> {
         };
         let mut lets = Vec::new();
         let whole = self.bind_value(whole, "s", &mut lets, span)?;
-        let rank = self.real_shape(whole).map_or(0, |shape| shape.len() as i64);
-        let Taken { element, axis: (index, extent), others, shape } = self.take_along(at, whole, axis)?;
+        let Taken { element, axis: (index, extent), before, others, shape } = self.take_along(at, whole, axis)?;
         let row = self.push(Term::Gen { index, extent, body: element }, span)?;
         args[0] = Argument::Value(row);
-        let before = usize::try_from(if axis < 0 { axis + rank } else { axis }).ok();
-        Some(Stack { indices: others, shape, lets, before })
+        Some(Stack { indices: others, shape, lets, before: Some(before) })
     }
 
     fn no_axis(&mut self, span: Span) -> Option<Stack> {
