@@ -459,22 +459,43 @@ impl Forms<'_> {
         (!lengths.adds_up && (relations || 2.0 * step <= lengths.points(dims))).then(stored)
     }
 
-    /// Whether a sum that relations from outside guard, so that its terms would be stored, has terms that are no smaller than itself.
+    /// Whether a sum that relations guard, so that its terms would be stored, has terms that are no smaller than itself. With relations that steps compute
+    /// the terms are those of few of its places, and as little as what they are spread from.
     fn is_large(&self, dims: &[Size], guard: &Pred, forms: &[VarId], lengths: &Lengths<'_>) -> bool {
-        let mut relations = false;
-        guard.visit_relations(&mut |r| relations |= matches!(r, RelationRef::Input(_)));
-        let stored = forms.iter().filter(|x| !self.is_there(**x));
-        let numbers = |x: &VarId| match self.kinds.get(x) {
-            Some(Kind::Computed { form: Some((_, var)), .. }) => lengths.points(self.joined.builder.dims(*var)),
-            _ => 0.0,
+        let [mut computed, mut outer] = [false; 2];
+        guard.visit_relations(&mut |r| match r {
+            RelationRef::Computed { .. } => computed = true,
+            RelationRef::Input(_) => outer = true,
+        });
+        let stored: Vec<VarId> =
+            forms.iter().filter(|x| !self.is_there(**x)).filter_map(|x| self.form_of(*x)).collect();
+        let numbers = |x: &VarId| lengths.points(self.joined.builder.dims(*x));
+        let is_spread = |x: &VarId| {
+            let stmt = self.joined.builder.stmt(*x);
+            let from: f64 = match &stmt.rhs {
+                Rhs::Contract { operands, .. } if !step::adds_up(stmt) => {
+                    operands.iter().map(|y| numbers(&y.var)).sum()
+                }
+                _ => return false,
+            };
+            2.0 * from <= numbers(x)
         };
-        relations && 2.0 * stored.map(numbers).sum::<f64>() > lengths.points(dims)
+        let is_large = 2.0 * stored.iter().map(numbers).sum::<f64>() > lengths.points(dims);
+        is_large && (outer || computed && stored.iter().all(is_spread))
+    }
+
+    /// The form of a statement at the step.
+    fn form_of(&self, x: VarId) -> Option<VarId> {
+        match self.kinds.get(&x) {
+            Some(Kind::Computed { form: Some((_, var)), .. }) => Some(*var),
+            _ => None,
+        }
     }
 
     /// Whether a form is a part of something that is stored in any case.
     fn is_there(&self, x: VarId) -> bool {
-        let Some(Kind::Computed { form: Some((_, var)), .. }) = self.kinds.get(&x) else { return false };
-        let stmt = self.joined.builder.stmt(*var);
+        let Some(var) = self.form_of(x) else { return false };
+        let stmt = self.joined.builder.stmt(var);
         match &stmt.rhs {
             Rhs::Input { .. } => true,
             Rhs::Contract { operands, .. } if operands.len() == 1 && !step::adds_up(stmt) => {
@@ -486,9 +507,9 @@ impl Forms<'_> {
 
     /// Whether the form of a statement has work that the step has, too.
     fn shares(&self, x: VarId) -> bool {
-        let Some(Kind::Computed { form: Some((_, var)), .. }) = self.kinds.get(&x) else { return false };
+        let Some(var) = self.form_of(x) else { return false };
         let builder = &self.joined.builder;
-        step::read_by(|x| builder.stmt(x), [*var], |_| true).into_iter().any(|x| {
+        step::read_by(|x| builder.stmt(x), [var], |_| true).into_iter().any(|x| {
             let stmt = builder.stmt(x);
             let is_work = !matches!(stmt.rhs, Rhs::Input { .. } | Rhs::Number(_)) && !step::is_view(stmt);
             x.index() < self.known && is_work

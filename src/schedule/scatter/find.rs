@@ -283,13 +283,24 @@ impl<'a> Finder<'a> {
         }
         let equal = Function::from(Op::Compare(Comparison::Equal));
         let mut compared = defined(selects)?;
-        // What is asked beside.
-        while let Real::Select(_, a) = compared {
+        let mut beside = Vec::new();
+        while let Real::Select(asked, a) = compared {
+            beside.push(*asked);
             compared = defined(*a)?;
         }
         let Real::Apply(function, sides) = compared else { return None };
         let [a, b] = sides.as_slice() else { return None };
-        let (number, told) = match (defined(*a)?, defined(*b)?) {
+        // A side that is selected by what is asked beside is as if it were not.
+        let side = |r: RealId| {
+            let mut side = defined(r)?;
+            while let Real::Select(asked, a) = side
+                && beside.contains(asked)
+            {
+                side = defined(*a)?;
+            }
+            Some(side)
+        };
+        let (number, told) = match (side(*a)?, side(*b)?) {
             (Real::Load(number), Real::Index(t)) | (Real::Index(t), Real::Load(number)) => (number, t),
             _ => return None,
         };
