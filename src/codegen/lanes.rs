@@ -335,3 +335,27 @@ unsafe fn some_ints<const N: usize>(x: &[u32], k: i64, count: i64) -> [i64; N] {
     }
     core::array::from_fn(|l| if (l as i64) < count { unsafe { int(x, k + l as i64) } } else { 0 })
 }
+
+/// Whether a lane is a number, or one of them is a NaN.
+#[inline(always)]
+fn attains<const N: usize>(x: V<N>, best: f64) -> bool {
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
+    if N == 8 {
+        return unsafe {
+            use core::arch::x86_64::*;
+            let x: __m512d = core::mem::transmute_copy(&x);
+            _mm512_cmp_pd_mask::<_CMP_EQ_UQ>(x, _mm512_set1_pd(best)) != 0
+        };
+    }
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx2", not(target_feature = "avx512f")))]
+    if N == 8 {
+        return unsafe {
+            use core::arch::x86_64::*;
+            let [x, y]: [__m256d; 2] = core::mem::transmute_copy(&x);
+            let best = _mm256_set1_pd(best);
+            let [x, y] = [x, y].map(|x| _mm256_cmp_pd::<_CMP_EQ_UQ>(x, best));
+            _mm256_movemask_pd(_mm256_or_pd(x, y)) != 0
+        };
+    }
+    x.0.iter().any(|x| *x == best || x.is_nan())
+}

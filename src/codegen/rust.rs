@@ -409,6 +409,7 @@ impl<'a> Emitter<'a> {
         self.line(&format!("let (mut {at}, to) = (0_i64, {extent} - 1);"));
         self.in_lanes(at, LANES_OF_SEARCHES, &inside)?;
         self.close();
+        self.place_in_lanes(at, extent, body, (value, best))?;
         self.open(&format!("while {at} < {extent} {{"));
         self.body(body)?;
         self.open(&format!("if {value} == {best} || {value}.is_nan() {{"));
@@ -416,6 +417,33 @@ impl<'a> Emitter<'a> {
         self.line("break;");
         self.close();
         self.line(&format!("{at} += 1;"));
+        self.close();
+        Ok(())
+    }
+
+    /// Leaves out the groups of lanes before the first one that has the best, or a NaN.
+    fn place_in_lanes(
+        &mut self,
+        at: IndexId,
+        extent: &str,
+        body: &[Stmt],
+        (value, best): (RealId, RealId),
+    ) -> Result<()> {
+        let of = self.registers.lanes(LANES_OF_SEARCHES, false, body);
+        self.open(&format!("while {at} + {of} <= {extent} {{"));
+        (self.lanes, self.lane_index) = (Some(Lanes { of, in_use: InUse::All }), Some(at));
+        self.body(body)?;
+        let wide = self.wide.contains(&value);
+        let attains = |x| if wide { format!("attains({x}, {best})") } else { format!("{x} == {best} || {x}.is_nan()") };
+        let any: Vec<String> =
+            self.copies(wide, false).into_iter().map(|copy| attains(self.name(value, copy))).collect();
+        self.open(&format!("if {} {{", any.join(" || ")));
+        self.line("break;");
+        self.close();
+        self.line(&format!("{at} += {of};"));
+        (self.lanes, self.lane_index) = (None, None);
+        self.wide.clear();
+        self.lane_indices.clear();
         self.close();
         Ok(())
     }

@@ -7,34 +7,60 @@
 //! has a pool of its own, made when it first needs one; and a thread of a pool that was forked, of which it is all that is left, does all the
 //! work alone.
 
-use std::cell::Cell;
-use std::sync::OnceLock;
+use std::cell::{Cell, RefCell};
+use std::sync::{Arc, OnceLock};
 
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+thread_local! {
+    /// Those of the kernel that this thread runs, if it has some.
+    static OWN: RefCell<Option<Arc<Threads>>> = const { RefCell::new(None) };
+}
+
 /// Runs something for each part, on several threads where there are some.
 pub fn for_each(parts: i64, run: impl Fn(i64) + Send + Sync) {
-    let process = std::process::id();
     let shared = || (0..parts).into_par_iter().for_each(&run);
-    let alone = || (0..parts).for_each(&run);
-    match rayon::current_thread_index() {
-        Some(_) if is_born_in(process) => shared(),
-        Some(_) => alone(),
-        None => match pool(process) {
-            Some(pool) => pool.install(shared),
-            None => alone(),
-        },
+    match Found::here() {
+        Found::One => (0..parts).for_each(&run),
+        Found::Current => shared(),
+        Found::Own(threads) => threads.pool.iter().for_each(|pool| pool.install(shared)),
+        Found::Shared(pool) => pool.install(shared),
     }
 }
 
 /// How many threads there are for parts at most.
 pub fn count() -> usize {
-    let process = std::process::id();
-    match rayon::current_thread_index() {
-        Some(_) if is_born_in(process) => rayon::current_num_threads(),
-        Some(_) => 1,
-        None => pool(process).map_or(1, ThreadPool::current_num_threads),
+    match Found::here() {
+        Found::One => 1,
+        Found::Current => rayon::current_num_threads(),
+        Found::Own(threads) => threads.pool.as_ref().map_or(1, ThreadPool::current_num_threads),
+        Found::Shared(pool) => pool.current_num_threads(),
+    }
+}
+
+/// The threads for what this thread runs.
+enum Found {
+    /// This one.
+    One,
+    /// Those of the pool that this one is of.
+    Current,
+    /// Those of the kernel, several.
+    Own(Arc<Threads>),
+    Shared(&'static ThreadPool),
+}
+
+impl Found {
+    fn here() -> Found {
+        let process = std::process::id();
+        if let Some(own) = OWN.with_borrow(Clone::clone) {
+            return if own.pool.is_some() && own.process == process { Found::Own(own) } else { Found::One };
+        }
+        match rayon::current_thread_index() {
+            Some(_) if is_born_in(process) => Found::Current,
+            Some(_) => Found::One,
+            None => pool(process).map_or(Found::One, Found::Shared),
+        }
     }
 }
 
@@ -49,29 +75,38 @@ fn is_born_in(process: u32) -> bool {
     BORN_IN.get() == process
 }
 
-/// Threads of a kernel's own.
+/// Threads of a kernel's own. A child that the process forked has none of them.
 #[derive(Debug)]
 pub(crate) struct Threads {
     process: u32,
-    pool: ThreadPool,
+    /// Nothing for one thread.
+    pool: Option<ThreadPool>,
 }
 
 impl Threads {
     /// Starts threads.
-    pub fn start(count: usize) -> Result<Threads, String> {
-        if count == 0 {
-            return Err("a kernel takes at least one".to_owned());
-        }
-        let pool = ThreadPoolBuilder::new().num_threads(count).thread_name(|k| format!("iverson-{k}")).build();
-        pool.map(|pool| Threads { process: std::process::id(), pool }).map_err(|error| error.to_string())
+    pub fn start(count: usize) -> Result<Arc<Threads>, String> {
+        let pool = match count {
+            0 => return Err("a kernel takes at least one".to_owned()),
+            1 => None,
+            _ => {
+                let pool = ThreadPoolBuilder::new().num_threads(count).thread_name(|k| format!("iverson-{k}"));
+                Some(pool.build().map_err(|error| error.to_string())?)
+            }
+        };
+        Ok(Arc::new(Threads { process: std::process::id(), pool }))
     }
 
-    /// Runs something on these threads. A child that the process forked has none of them, and goes on as it is.
-    pub fn run<T: Send>(&self, run: impl FnOnce() -> T + Send) -> T {
-        match std::process::id() == self.process {
-            true => self.pool.install(run),
-            false => run(),
+    /// Runs something whose parts these threads share.
+    pub fn run<T>(self: &Arc<Self>, run: impl FnOnce() -> T) -> T {
+        struct Back(Option<Arc<Threads>>);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                OWN.replace(self.0.take());
+            }
         }
+        let _back = Back(OWN.replace(Some(Arc::clone(self))));
+        run()
     }
 }
 

@@ -14,26 +14,29 @@
 //!                                         r0 = [r5 != 0] r1
 //! ```
 //!
+//! Where another search asks for places in the same numbers the place is known anyway, and stays.
+//!
 //! **Why it is right.** What is done under the test is the body of the search with the place for its index, which is compared statement by statement,
 //! so the register has what the search has found the best: the first number that attains the extremum, a NaN before all, and 0 where there is none.
+//! A sum that gets the number gets it behind the fold, or 0, which leaves it as it is.
 //! Of a row that the search takes from zero where a test fails, the register under the test is in the place of the one that the body declares.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Size, View};
-use crate::loops::{Cond, Decision, Domain, Fresh, Nest, Program, Real, RealId, Stmt};
+use crate::loops::{BufferId, Cond, Decision, Domain, Fresh, Nest, Program, Real, RealId, Stmt, loads};
 
 /// Folds extrema whose places serve for nothing else.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    program.nests.iter_mut().try_for_each(fold)
+    let mut placed = BTreeSet::new();
+    program.nests.iter().for_each(|nest| Uses::of(nest).placed(&nest.body, &mut placed));
+    program.nests.iter_mut().try_for_each(|nest| fold(nest, &placed))
 }
 
-fn fold(nest: &mut Nest) -> Result<()> {
-    let mut uses = Uses::default();
-    nest.body.iter().for_each(|stmt| stmt.visit(&mut |stmt| uses.note(stmt)));
-    let mut pass = Pass { uses, names: Fresh::after(&nest.body), found: false };
+fn fold(nest: &mut Nest, placed: &BTreeSet<(View, BufferId)>) -> Result<()> {
+    let mut pass = Pass { uses: Uses::of(nest), placed, names: Fresh::after(&nest.body), found: false };
     pass.body(&mut nest.body)?;
     if pass.found {
         nest.decisions.push(Decision::Folded {});
@@ -49,16 +52,61 @@ struct Uses {
 }
 
 impl Uses {
+    fn of(nest: &Nest) -> Uses {
+        let mut uses = Uses::default();
+        nest.body.iter().for_each(|stmt| stmt.visit(&mut |stmt| uses.note(stmt)));
+        uses
+    }
+
     fn note(&mut self, stmt: &Stmt) {
         if let Some(r) = stmt.changes() {
             *self.changes.entry(r).or_default() += 1;
         }
         stmt.visit_indices(&mut |i| *self.indices.entry(i).or_default() += 1);
     }
+
+    /// The buffers that searches load whose places serve for something.
+    fn placed(&self, stmts: &[Stmt], found: &mut BTreeSet<(View, BufferId)>) {
+        for (at, stmt) in stmts.iter().enumerate() {
+            if let Stmt::Extremum { view, body, .. } = stmt
+                && self.search(stmts, at).is_none()
+            {
+                found.extend(loads(body).into_iter().map(|place| (*view, place.buffer)));
+            }
+            self.placed(stmt.body(), found);
+        }
+    }
+
+    /// The search at a place among statements, if what follows is nothing but the number at its place.
+    fn search<'a>(&self, stmts: &'a [Stmt], at: usize) -> Option<Search<'a>> {
+        let [Stmt::Extremum { index, view, extent, at: each, body, value }, test, ..] = stmts.get(at..)? else {
+            return None;
+        };
+        let Stmt::If { cond: Cond::NonNegative(a), body: then } = test else { return None };
+        let mut inside = 0;
+        test.visit(&mut |stmt| stmt.visit_indices(&mut |i| inside += usize::from(i == *index)));
+        if a.as_index() != Some(*index) || self.indices.get(index) != Some(&inside) {
+            return None;
+        }
+        let (number, is_sum) = number_of(*index, *each, body, *value, then)?;
+        let search = |declared| Search { view: *view, extent, at: *each, body, value: *value, number, declared };
+        if is_sum {
+            return Some(search(None));
+        }
+        let declared = stmts[..at].iter().rposition(|stmt| *stmt == Stmt::Local(number))?;
+        let mut read = false;
+        for stmt in &stmts[declared..at] {
+            stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| read |= r == number));
+        }
+        let once = self.changes.get(&number) == Some(&1) && !read;
+        once.then(|| search(Some(declared)))
+    }
 }
 
-struct Pass {
+struct Pass<'a> {
     uses: Uses,
+    /// The buffers of which places are searched for anyway.
+    placed: &'a BTreeSet<(View, BufferId)>,
     names: Fresh,
     found: bool,
 }
@@ -71,18 +119,22 @@ struct Search<'a> {
     body: &'a [Stmt],
     value: RealId,
     number: RealId,
+    /// Where the register is declared that is the number; nothing where it is a sum that the number is added to.
+    declared: Option<usize>,
 }
 
-impl Pass {
+impl Pass<'_> {
     fn body(&mut self, stmts: &mut Vec<Stmt>) -> Result<()> {
         let mut at = 0;
         while at < stmts.len() {
             if let Some((declared, folded)) = self.folded(stmts, at)? {
                 stmts.splice(at..at + 2, folded);
-                stmts.remove(declared);
                 self.found = true;
                 // On with the fold itself: there may be others inside of it.
-                at -= 1;
+                if let Some(declared) = declared {
+                    stmts.remove(declared);
+                    at -= 1;
+                }
                 continue;
             }
             if let Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } = &mut stmts[at] {
@@ -94,51 +146,35 @@ impl Pass {
     }
 
     /// What takes the place of the search at a place among statements and of the test behind it, and where the register is declared.
-    fn folded(&mut self, stmts: &[Stmt], at: usize) -> Result<Option<(usize, Vec<Stmt>)>> {
-        let Some((search, declared)) = self.search(stmts, at) else { return Ok(None) };
-        let Search { view, extent, at, body, value, number } = search;
+    fn folded(&mut self, stmts: &[Stmt], at: usize) -> Result<Option<(Option<usize>, Vec<Stmt>)>> {
+        let Some(Search { view, extent, at, body, value, number, declared }) = self.uses.search(stmts, at) else {
+            return Ok(None);
+        };
+        if loads(body).iter().any(|place| self.placed.contains(&(view, place.buffer))) {
+            return Ok(None);
+        }
         let (best, none, count) = (self.names.fresh_real(), self.names.fresh_real(), self.names.fresh_real());
         let start = if view == View::ArgMin { f64::INFINITY } else { f64::NEG_INFINITY };
         let mut inside = body.to_vec();
         inside.push(Stmt::Extend(view, best, value));
-        Ok(Some((
-            declared,
-            vec![
-                Stmt::Local(best),
-                Stmt::Define(none, Real::Literal(start)),
-                Stmt::Assign(best, none),
-                Stmt::one_by_one(at, Domain::whole(extent)?, inside),
-                Stmt::Define(count, Real::Index(extent.clone())),
-                Stmt::Define(number, Real::Select(count, best)),
-            ],
-        )))
-    }
-
-    /// The search at a place among statements, if what follows is nothing but the number at its place.
-    fn search<'a>(&self, stmts: &'a [Stmt], at: usize) -> Option<(Search<'a>, usize)> {
-        let [Stmt::Extremum { index, view, extent, at: each, body, value }, test, ..] = stmts.get(at..)? else {
-            return None;
-        };
-        let Stmt::If { cond: Cond::NonNegative(a), body: then } = test else { return None };
-        let mut inside = 0;
-        test.visit(&mut |stmt| stmt.visit_indices(&mut |i| inside += usize::from(i == *index)));
-        if a.as_index() != Some(*index) || self.uses.indices.get(index) != Some(&inside) {
-            return None;
+        let found = if declared.is_some() { number } else { self.names.fresh_real() };
+        let mut folded = vec![
+            Stmt::Local(best),
+            Stmt::Define(none, Real::Literal(start)),
+            Stmt::Assign(best, none),
+            Stmt::one_by_one(at, Domain::whole(extent)?, inside),
+            Stmt::Define(count, Real::Index(extent.clone())),
+            Stmt::Define(found, Real::Select(count, best)),
+        ];
+        if declared.is_none() {
+            folded.push(Stmt::Accumulate(number, found));
         }
-        let number = number_of(*index, *each, body, *value, then)?;
-        let declared = stmts[..at].iter().rposition(|stmt| *stmt == Stmt::Local(number))?;
-        let mut read = false;
-        for stmt in &stmts[declared..at] {
-            stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| read |= r == number));
-        }
-        let once = self.uses.changes.get(&number) == Some(&1) && !read;
-        let search = Search { view: *view, extent, at: *each, body, value: *value, number };
-        once.then_some((search, declared))
+        Ok(Some((declared, folded)))
     }
 }
 
-/// The register that statements give the number at the place of a search, and nothing else.
-fn number_of(index: IndexId, at: IndexId, body: &[Stmt], value: RealId, then: &[Stmt]) -> Option<RealId> {
+/// The register that statements give the number at the place of a search, and nothing else; whether they add it.
+fn number_of(index: IndexId, at: IndexId, body: &[Stmt], value: RealId, then: &[Stmt]) -> Option<(RealId, bool)> {
     let declared = body.iter().position(|stmt| *stmt == Stmt::Local(value));
     let (expected, found, number) = match declared {
         // The register is changed in the place of the one that the body declares.
@@ -149,7 +185,9 @@ fn number_of(index: IndexId, at: IndexId, body: &[Stmt], value: RealId, then: &[
             (rest, then, last?)
         }
         None => {
-            let (Stmt::Assign(number, _), before) = then.split_last()? else { return None };
+            let (Stmt::Assign(number, _) | Stmt::Accumulate(number, _), before) = then.split_last()? else {
+                return None;
+            };
             (body.to_vec(), before, *number)
         }
     };
@@ -165,9 +203,11 @@ fn number_of(index: IndexId, at: IndexId, body: &[Stmt], value: RealId, then: &[
         names.alias(value, number);
     }
     let expected = names.body(&expected).ok()?;
-    let last = names.body(&[Stmt::Assign(number, value)]).ok()?;
+    let is_sum = declared.is_none() && matches!(then.last(), Some(Stmt::Accumulate(..)));
+    let last = if is_sum { Stmt::Accumulate(number, value) } else { Stmt::Assign(number, value) };
+    let last = names.body(&[last]).ok()?;
     let same = expected == found && (declared.is_some() || then.ends_with(&last));
-    same.then_some(number)
+    same.then_some((number, is_sum))
 }
 
 /// What statements define, in order.

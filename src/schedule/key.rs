@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::base::IndexId;
-use crate::index::Affine;
+use crate::index::{Affine, Size, Var, View};
 use crate::loops::{ArrayId, BufferId, Real, RealId, Search, Stmt};
 use crate::scalar::Function;
 
@@ -38,10 +38,12 @@ impl Key {
 }
 
 /// How an index is found. Arrays do not change, so what is found in the same way is the same.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq)]
 pub(super) enum IndexKey {
     Let(ArrayId, Affine),
     Find(ArrayId, Affine, Option<(ArrayId, Affine)>),
+    /// The place of an extremum of so many numbers in a buffer, as long as they do not change. On each axis a multiple of the place, and the rest.
+    Best(View, Size, BufferId, Vec<(i64, Affine)>),
 }
 
 impl IndexKey {
@@ -56,7 +58,25 @@ impl IndexKey {
                 };
                 Some((*index, IndexKey::Find(segment.pointers, renamed(&segment.at, names)?, key)))
             }
+            Stmt::Extremum { index, view, extent, at: each, body, value } => {
+                let [Stmt::Define(r, Real::Load(place))] = body.as_slice() else { return None };
+                let axis = |a: &Affine| {
+                    let step = a.coefficient(&Var::Index(*each));
+                    let rest = a.sub(&Affine::index(*each).scale(step).ok()?).ok()?;
+                    Some((step, renamed(&rest, names)?))
+                };
+                let axes = place.at.iter().map(axis).collect::<Option<_>>()?;
+                (r == value).then(|| (*index, IndexKey::Best(*view, extent.clone(), place.buffer, axes)))
+            }
             _ => None,
+        }
+    }
+
+    /// The buffer in which an extremum is.
+    pub fn searched(&self) -> Option<BufferId> {
+        match self {
+            IndexKey::Best(_, _, buffer, _) => Some(*buffer),
+            IndexKey::Let(..) | IndexKey::Find(..) => None,
         }
     }
 }

@@ -15,8 +15,8 @@
 //! normalised, or both sum up for the nest and read rows alike. What is computed of a number of each row, in an innermost loop, follows the row too:
 //! it would be in the way of the next loop around others. Where iterations around them are interleaved, or a loop around them has lanes, they stay
 //! as they are, since partial sums have the registers there; but if both divide or take roots, which is more than any sum has to be stored and
-//! loaded, or few sums read the same numbers in lanes, as of several columns of results by the columns of one matrix: that is gone through once
-//! then. Sums along the columns of a matrix in CSR stay, as each may have its terms [in bins](super::bins).
+//! loaded, or few sums read the same numbers in lanes, as of several columns of results by the columns of one matrix, which is gone through once
+//! then, or few sums are of what the loop before has stored, which is then in a register. Sums along the columns of a matrix in CSR stay, as each may have its terms [in bins](super::bins).
 //!
 //! A sum over a few values inside of one of them, as a distance of points, becomes statements if they can be one then.
 //!
@@ -237,8 +237,9 @@ impl Pass<'_> {
         let (one, other) = (Simple::of(body.get(first)?)?, Simple::of(body.get(second)?)?);
         if let Some(vector) = self.vector
             && ![first, second].iter().all(|at| body.get(*at).is_some_and(divides))
-            && !(Same::of(&one, &other).shares_lanes(vector)
-                && sums_of(&body[first]) + sums_of(&body[second]) <= MAX_SUMS)
+            && !(sums_of(&body[first]) + sums_of(&body[second]) <= MAX_SUMS
+                && (Same::of(&one, &other).shares_lanes(vector)
+                    || sums_of(&body[first]) == 0 && Same::of(&one, &other).feeds_lanes(vector)))
         {
             return None;
         }
@@ -274,6 +275,8 @@ impl Pass<'_> {
             let needed = match stmt {
                 Stmt::Define(r, _) | Stmt::Local(r) => reads.contains(r) || other.changes.contains(r),
                 Stmt::Let { index, .. } => indices.contains(index),
+                // Where it starts.
+                Stmt::Assign(r, _) => other.changes.contains(r),
                 _ => false,
             };
             if needed {
@@ -296,7 +299,7 @@ impl Pass<'_> {
 
     /// Whether a number can be made before a loop instead of behind it.
     fn can_move(&self, stmt: &Stmt, over: &Simple<'_>) -> bool {
-        let mut fixed = true;
+        let mut fixed = stmt.changes().is_none_or(|r| !over.reads.contains(&r) && !over.changes.contains(&r));
         stmt.visit_reads(&mut |r| fixed &= !over.changes.contains(&r));
         fixed && stmt.load().is_none_or(|place| !self.written.contains(&place.buffer))
     }
@@ -365,7 +368,7 @@ fn divides(stmt: &Stmt) -> bool {
 
 /// How many sums a loop adds to.
 fn sums_of(stmt: &Stmt) -> usize {
-    stmt.body().iter().filter(|stmt| matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..))).count()
+    stmt.body().iter().filter(|stmt| matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..) | Stmt::Extend(..))).count()
 }
 
 /// The indices of one loop that are those of another, where the loops are at the same value: that of each, and what both bodies find alike. Those
@@ -408,6 +411,7 @@ impl<'a> Simple<'a> {
                     | Stmt::Local(_)
                     | Stmt::Accumulate(..)
                     | Stmt::MulAdd(..)
+                    | Stmt::Extend(..)
                     | Stmt::Store(..)
             )
         };
@@ -474,6 +478,11 @@ impl<'a> Simple<'a> {
     }
 }
 
+/// Whether lanes over an index are neighbours at a place.
+fn is_in_lanes(place: &Place, lanes: IndexId) -> bool {
+    place.at.last().is_some_and(|a| a.mentions(lanes))
+}
+
 /// Two loops, and what is the same in both.
 struct Same<'a> {
     one: &'a Simple<'a>,
@@ -512,9 +521,16 @@ impl<'a> Same<'a> {
     /// Whether two loops that store nothing load a place alike of which lanes over an index outside load neighbours.
     fn shares_lanes(&self, lanes: IndexId) -> bool {
         let (one, other) = (self.one, self.other);
-        let in_lanes = |place: &&Place| place.at.last().is_some_and(|a| a.mentions(lanes));
         let is_alike = |place: &Place| other.loads.iter().any(|load| self.is_same(place, load));
-        one.stores.is_empty() && other.stores.is_empty() && one.loads.iter().copied().filter(in_lanes).any(is_alike)
+        one.stores.is_empty()
+            && other.stores.is_empty()
+            && one.loads.iter().any(|place| is_in_lanes(place, lanes) && is_alike(place))
+    }
+
+    /// Whether the second loop loads what the first one has stored, at the same places, of which lanes over an index outside are neighbours.
+    fn feeds_lanes(&self, lanes: IndexId) -> bool {
+        let is_loaded = |place: &Place| self.other.loads.iter().any(|load| self.is_same(place, load));
+        self.one.stores.iter().any(|place| is_in_lanes(place, lanes) && is_loaded(place))
     }
 
     /// Whether two places are the same where the indices of the loops are.

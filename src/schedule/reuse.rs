@@ -10,7 +10,8 @@
 //! Lowering computes once what one tensor reads twice. Where [`fuse`](super::fuse) and [`merge`](super::merge) have put several into one body, this
 //! does the same for all of them:
 //!
-//! 1. An index that is found in the same array at the same place is found once, also where the first is outside of a loop.
+//! 1. An index that is found in the same array at the same place is found once, also where the first is outside of a loop; so is the place of the
+//!    largest or the smallest number of a row.
 //! 2. A load from where the body has stored is the number stored, if the buffer rounds nothing.
 //! 3. What is made in the same way of the same registers is made once, also where the first is outside of a loop.
 //! 4. A sum of the same numbers in the same order is made once, where all that is added stands in one body: a short sum whose loop was unrolled.
@@ -62,38 +63,57 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 
 /// Leaves of the statements that find an index in the same way the first one.
 fn find_once(nest: &mut Nest) -> Result<()> {
-    let mut same = BTreeMap::new();
-    nest.body = found_once(std::mem::take(&mut nest.body), &mut Vec::new(), &mut same);
-    if !same.is_empty() {
+    let mut found = FoundOnce { at_hand: Vec::new(), same: BTreeMap::new() };
+    nest.body = found.body(std::mem::take(&mut nest.body));
+    if !found.same.is_empty() {
         let mut names = Fresh::none(&nest.body);
-        same.iter().for_each(|(i, known)| names.keep(*i, *known));
+        found.same.iter().for_each(|(i, known)| names.keep(*i, *known));
         nest.body = names.body(&nest.body)?;
     }
     Ok(())
 }
 
-/// The same of statements, with what is at hand from around, and the names of what is found again.
-fn found_once(
-    stmts: Vec<Stmt>,
-    at_hand: &mut Vec<(IndexId, IndexKey)>,
-    same: &mut BTreeMap<IndexId, IndexId>,
-) -> Vec<Stmt> {
-    let around = at_hand.len();
-    let mut out = Vec::with_capacity(stmts.len());
-    for mut stmt in stmts {
-        if let Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } = &mut stmt {
-            *body = found_once(std::mem::take(body), at_hand, same);
-        } else if let Some((index, key)) = IndexKey::of(&stmt, same) {
-            if let Some((known, _)) = at_hand.iter().find(|(_, known)| *known == key) {
-                same.insert(index, *known);
-                continue;
+struct FoundOnce {
+    /// What is at hand in the scopes around, and here.
+    at_hand: Vec<Vec<(IndexId, IndexKey)>>,
+    /// The names of what is found again.
+    same: BTreeMap<IndexId, IndexId>,
+}
+
+impl FoundOnce {
+    fn body(&mut self, stmts: Vec<Stmt>) -> Vec<Stmt> {
+        self.at_hand.push(Vec::new());
+        let mut out = Vec::with_capacity(stmts.len());
+        for mut stmt in stmts {
+            if let Some((index, key)) = IndexKey::of(&stmt, &self.same) {
+                if let Some((known, _)) = self.at_hand.iter().flatten().find(|(_, known)| *known == key) {
+                    self.same.insert(index, *known);
+                    continue;
+                }
+                self.at_hand.last_mut().into_iter().for_each(|scope| scope.push((index, key.clone())));
+            } else {
+                let mut changed: BTreeSet<BufferId> = stores([&stmt]).into_iter().map(|place| place.buffer).collect();
+                stmt.visit(&mut |stmt| {
+                    changed.extend(if let Stmt::Fill(buffer) = stmt { Some(*buffer) } else { None })
+                });
+                self.forget(&changed);
+                if let Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } = &mut stmt {
+                    *body = self.body(std::mem::take(body));
+                    self.forget(&changed);
+                }
             }
-            at_hand.push((index, key));
+            out.push(stmt);
         }
-        out.push(stmt);
+        self.at_hand.pop();
+        out
     }
-    at_hand.truncate(around);
-    out
+
+    /// Nothing is known of the places of extrema in buffers any more.
+    fn forget(&mut self, buffers: &BTreeSet<BufferId>) {
+        for scope in self.at_hand.iter_mut().filter(|_| !buffers.is_empty()) {
+            scope.retain(|(_, key)| !key.searched().is_some_and(|buffer| buffers.contains(&buffer)));
+        }
+    }
 }
 
 struct Pass {

@@ -1,7 +1,8 @@
 //! How the loops of values and gradients grow with the sizes of a program, all of them alike: as the sums that were written, and no faster.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use iverson::builder::{Formula, UserFunction};
 use iverson::ir::stages::Stages;
@@ -337,4 +338,34 @@ fn loops_in_arms_end() {
             Function::parse(&text).expect("it is right").loops(&mut Stages::new()).expect("it lowers").to_string();
         assert!(loops.contains("end if r") && !loops.contains("[n + 1]"), "{loops}");
     }
+}
+
+/// A kernel of one thread runs on that which calls it, from whatever pool; one of several has others for its parts.
+#[test]
+fn threads_of_a_kernels_own() {
+    let seen = Arc::new(Mutex::new(HashSet::new()));
+    let noted = Arc::clone(&seen);
+    let value = move |x: &[f64]| {
+        noted.lock().expect("no thread panics").insert(std::thread::current().id());
+        x[0].sin()
+    };
+    let f = UserFunction::native("f", 1, value, vec![Formula::Arg(0)]).expect("it is right");
+    let text = "param x : [n] real\nsum i < n. f(x[i])";
+    let none = &mut |_: &str, _: &str| Err(String::new());
+    let function = Function::parse_with(text, &[f], none).expect("it compiles");
+    let given = iverson::inputs! { "x" => Numbers::new(1, false).vector(100_000) };
+    let mut values = HashSet::new();
+    for threads in [1, 2, 3] {
+        let kernel = function.kernel(&given).engine(Engine::Native).threads(threads).build().expect("it binds");
+        let mut run = || {
+            seen.lock().expect("no thread panics").clear();
+            let value = kernel.call(&given).expect("it runs")["value"].as_scalar().expect("a number");
+            values.insert(value.to_bits());
+            let here = HashSet::from([std::thread::current().id()]);
+            assert_eq!(*seen.lock().expect("no thread panics") == here, threads == 1, "{threads} threads");
+        };
+        run();
+        rayon::ThreadPoolBuilder::new().num_threads(2).build().expect("threads").install(run);
+    }
+    assert_eq!(values.len(), 1, "bits depend on threads");
 }

@@ -653,8 +653,9 @@ impl Parser<'_> {
                 indices.push(operand.id);
                 self.node(Expr::Access { array: array.id, indices }, array.span.to(end))
             }
-            Frame::Call { callee, mut args, .. } => {
+            Frame::Call { callee, open, mut args, .. } => {
                 args.push(operand.id);
+                self.warn_of_power(&callee, open, &args, end);
                 let span = callee.span.to(end);
                 self.node(Expr::Call { callee, args }, span)
             }

@@ -5,12 +5,16 @@
 //!
 //! Of a `mean` both readings have one value. Only terms at the end of a body are looked at: `sum j < d. b + x[j]` has one reading, since `x[j]` means nothing outside.
 //!
+//! `sum (x - y)^2` is the square of the sum, as `sum(x - y)^2` is. With a space it looks like `sum((x - y)^2)`, and gets a warning.
+//!
 //! `x = 2` as a whole program compares; who meant an assignment gets a warning.
 
 use super::frame::Range;
 use super::{Operand, Parser};
+use crate::base::Span;
 use crate::error::Diagnostic;
-use crate::surface::ast::{BinaryOp, Expr, ExprId};
+use crate::lexer::Token;
+use crate::surface::ast::{BinaryOp, Expr, ExprId, Name};
 
 /// The longest body that is shown in a warning, in bytes.
 const MAX_SHOWN: usize = 60;
@@ -89,6 +93,32 @@ impl Parser<'_> {
         };
         let help = format!("write `{head} ({whole})` if it is to be added each time, {once}");
         self.ast.warnings.push(Diagnostic::new("summand-without-index", span, message).help(help));
+    }
+
+    /// A call of a function is complete.
+    pub(super) fn warn_of_power(&mut self, callee: &Name, open: Span, args: &[ExprId], end: Span) {
+        let is_total = matches!(callee.text.as_str(), "sum" | "mean") && args.len() == 1;
+        let is_power = matches!(self.token(), Token::Caret | Token::Raised(_));
+        if !is_total || !is_power || open.start == callee.span.end {
+            return;
+        }
+        let name = &callee.text;
+        let body = match self.text.get(open.start as usize..end.end as usize) {
+            Some(body) if body.len() <= MAX_SHOWN && !body.contains('\n') => body,
+            _ => "(..)",
+        };
+        let behind = self.text.get(end.end as usize..).unwrap_or("").trim_start();
+        let power = match behind.strip_prefix('^') {
+            Some(exponent) => match exponent.trim_start().find(|c: char| !c.is_alphanumeric()) {
+                Some(0) => "^..".to_owned(),
+                at => format!("^{}", &exponent.trim_start()[..at.unwrap_or(exponent.trim_start().len())]),
+            },
+            None => behind.chars().next().map(String::from).unwrap_or_default(),
+        };
+        let message = format!("`{name} {body}{power}` is a power of the {name}, not the {name} of powers");
+        let help = format!("write `{name}({body}{power})` for that of powers, `{name}{body}{power}` for a power of it");
+        let span = callee.span.to(end);
+        self.ast.warnings.push(Diagnostic::new("power-of-sum", span, message).help(help));
     }
 
     /// Which of some indices an expression mentions, as bits; nothing for one that is too long to tell.

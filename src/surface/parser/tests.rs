@@ -257,6 +257,26 @@ fn parse_habits() {
 }
 
 #[test]
+fn powers_of_sums() {
+    for (text, expected) in [
+        ("sum(x - y)^2", None),
+        ("sum((x - y)^2)", None),
+        ("sum (x - y) * 2", None),
+        ("(sum (x - y))^2", None),
+        ("sqrt (x)^2", None),
+        ("sum (x - y)^2", Some("write `sum((x - y)^2)` for that of powers, `sum(x - y)^2` for a power of it")),
+        ("1 + mean (x)² / 2", Some("write `mean((x)²)` for that of powers, `mean(x)²` for a power of it")),
+        ("sum (x) ^ -p", Some("write `sum((x)^..)` for that of powers, `sum(x)^..` for a power of it")),
+        ("sum (x) ^ p", Some("write `sum((x)^p)` for that of powers, `sum(x)^p` for a power of it")),
+    ] {
+        let (ast, problems) = parse(text);
+        assert_eq!(problems, [], "{text}");
+        let found: Vec<_> = ast.warnings.iter().map(|w| w.help.as_deref().unwrap_or("")).collect();
+        assert_eq!(found, Vec::from_iter(expected), "{text}");
+    }
+}
+
+#[test]
 fn warnings_have_both_readings() {
     for (text, expected) in [
         ("sum i < n. x[i]", None),
