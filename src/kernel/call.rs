@@ -73,7 +73,7 @@ impl Kernel {
     }
 
     /// Computes all results, each with its name: `kernel.call((&x, &w))?["value"]`. [`Inputs`] must have the sizes, relations and precisions
-    /// that were bound; constants may be left out.
+    /// that were bound; constants may be left out. Large results leave their memory to the next call when they are dropped.
     ///
     /// ```
     /// use iverson::prelude::*;
@@ -89,13 +89,17 @@ impl Kernel {
     /// # Errors
     /// [`Error::Data`] for inputs that do not fit.
     pub fn call(&self, arguments: impl Arguments) -> Result<Results> {
+        let leaves = || self.outputs.iter().flat_map(|output| output.leaves.iter().zip(&output.precisions));
+        let is_large = leaves().map(|(leaf, _)| leaf.len()).sum::<usize>() >= REUSED;
+        let mut again = if is_large { self.returned.take() } else { Vec::new() }.into_iter();
         let mut rooms = Vec::new();
-        for output in &self.outputs {
-            for (leaf, precision) in output.leaves.iter().zip(&output.precisions) {
-                rooms.push(Room::new(*precision, leaf.len())?);
-            }
+        for (leaf, precision) in leaves() {
+            rooms.push(match again.next() {
+                Some(tensor) if tensor.precision() == Precision::Double => Place::Again(tensor),
+                _ => Place::New(Room::new(*precision, leaf.len())?),
+            });
         }
-        let mut outputs: Vec<SliceMut<'_>> = rooms.iter_mut().map(Room::slice).collect();
+        let mut outputs: Vec<SliceMut<'_>> = rooms.iter_mut().map(Place::slice).collect();
         self.call_into(arguments, &mut outputs)?;
         let mut rooms = rooms.into_iter();
         let value = |output: &Output| {
@@ -103,7 +107,8 @@ impl Kernel {
             Ok((output.name.clone(), Value::new(leaves.collect::<Result<_>>()?)))
         };
         let results: Result<Vec<(String, Value)>> = self.outputs.iter().map(value).collect();
-        results.map(Results::from)
+        let results = Results::from(results?);
+        Ok(if is_large { results.with_home(&self.returned) } else { results })
     }
 
     /// Does something with the leaves of the parameters, which are given by name.
@@ -249,6 +254,32 @@ fn fits(name: &str, leaf: &Leaf, expected: Precision, found: Option<Slice<'_>>, 
         return Err(Error::data(name, message));
     }
     Ok(())
+}
+
+/// Results of so many numbers leave their memory to the next ones.
+const REUSED: usize = 1 << 13;
+
+/// Where the numbers of a leaf of a result go.
+enum Place {
+    New(Room),
+    /// Into that of results before.
+    Again(Tensor),
+}
+
+impl Place {
+    fn slice(&mut self) -> SliceMut<'_> {
+        match self {
+            Place::New(room) => room.slice(),
+            Place::Again(tensor) => tensor.data_mut().into(),
+        }
+    }
+
+    fn tensor(self, leaf: &Leaf) -> Result<Tensor> {
+        match self {
+            Place::New(room) => room.tensor(leaf),
+            Place::Again(tensor) => Ok(tensor),
+        }
+    }
 }
 
 /// Where the numbers of a result go.

@@ -55,7 +55,7 @@ use crate::index::Size;
 use crate::loops::{Array, BufferId, BufferKind, PLACES, Program, Rounded, StepLimit};
 use crate::schedule::machine::CACHED;
 use crate::schedule::{Sizes, Specialised, constants_by_name, specialise};
-use crate::tensor::{Bindings, Inputs, Precision, Relation, bind};
+use crate::tensor::{Bindings, Inputs, Precision, Relation, Returned, bind};
 
 use crate::codegen::compile::Note;
 use crate::codegen::load::Pointers;
@@ -114,6 +114,8 @@ pub struct Kernel {
     stand_in: Option<StandIn>,
     /// What calls that ended left for those to come.
     idle: Mutex<Vec<Scratch>>,
+    /// What results left that were dropped.
+    returned: Arc<Returned>,
 }
 
 /// What a kernel is made with, besides a program and bindings.
@@ -283,6 +285,7 @@ impl Kernel {
             threads: None,
             stand_in: None,
             idle,
+            returned: Arc::default(),
         };
         // The first call finds its memory here, and a program that is too large is refused now.
         let scratch = kernel.scratch()?;

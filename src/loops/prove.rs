@@ -34,8 +34,7 @@ impl Program {
     pub fn unproved(&self) -> Vec<String> {
         let mut unproved = Vec::new();
         for nest in &self.nests {
-            let mut walk =
-                Walk { program: self, path: None, accesses: Vec::new(), loops: Vec::new(), unproved: &mut unproved };
+            let mut walk = Walk::of(self, &mut unproved);
             walk.body(&nest.body);
             let Walk { accesses, loops, .. } = walk;
             for (index, within) in loops {
@@ -43,6 +42,14 @@ impl Program {
             }
         }
         unproved
+    }
+
+    /// The places in statements that are not proved to be in bounds. No proof uses what tests say of numbers.
+    pub(crate) fn in_doubt<'a>(&'a self, body: &'a [Stmt]) -> Vec<&'a Place> {
+        let mut unproved = Vec::new();
+        let mut walk = Walk::of(self, &mut unproved);
+        walk.body(body);
+        walk.in_doubt
     }
 
     /// Whether iterations over an index do not meet.
@@ -159,9 +166,14 @@ struct Walk<'a, 'u> {
     /// Loops whose iterations run at the same time, and which of the accesses are inside.
     loops: Vec<(IndexId, std::ops::Range<usize>)>,
     unproved: &'u mut Vec<String>,
+    /// Places that are not proved to be in bounds.
+    in_doubt: Vec<&'a Place>,
 }
 
-impl<'a> Walk<'a, '_> {
+impl<'a, 'u> Walk<'a, 'u> {
+    fn of(program: &'a Program, unproved: &'u mut Vec<String>) -> Self {
+        Walk { program, path: None, accesses: Vec::new(), loops: Vec::new(), unproved, in_doubt: Vec::new() }
+    }
     fn enter(&mut self, frame: Frame<'a>) {
         self.path = Some(Rc::new(Around { frame, outer: self.path.take() }));
     }
@@ -212,8 +224,10 @@ impl<'a> Walk<'a, '_> {
                     self.enter(Frame::Length(*index, most));
                 }
                 let Some(place) = stmt.load().or_else(|| stmt.store()) else { return };
-                let text = || format!("{} may be out of bounds", self.program.place_text(place));
-                self.claim(self.is_in_bounds(place), text);
+                if !self.is_in_bounds(place).unwrap_or(false) {
+                    self.unproved.push(format!("{} may be out of bounds", self.program.place_text(place)));
+                    self.in_doubt.push(place);
+                }
                 self.accesses.push(Access { place, stores: stmt.store().is_some(), path: self.path.clone() });
             }
             Stmt::End(_)

@@ -74,6 +74,15 @@ impl Open {
         self.unbound.iter().any(|(i, _)| a.mentions(*i))
     }
 
+    /// Whether a conjunct that can be tested is about numbers.
+    fn asks_numbers(&self) -> bool {
+        self.conjuncts.iter().filter(|p| !self.pred_waits(p)).any(|p| {
+            let mut found = false;
+            p.visit_computed(&mut |_| found = true);
+            found
+        })
+    }
+
     /// Whether all indices but witnesses are known: none is left, and no value depends on those that are.
     fn is_found(&self) -> Checked<bool> {
         if self.unbound.iter().any(|(i, _)| !self.witnesses.contains(i)) {
@@ -489,6 +498,16 @@ impl<'a> Nester<'a> {
         }
         self.each_node(segment, nodes, extent, &mut |nester, node, v| {
             let next = nester.bind(&open, arg, v, extent)?;
+            // What is asked of numbers at a tuple may be stored there, or known of it.
+            if let Node::Entry(leaf) = nester.below(walk, depth, node.into())
+                && next.asks_numbers()
+            {
+                let solved = Point { solved: next.solved.clone() };
+                let args: Vec<Affine> = walk.args.iter().map(|a| solved.value(a)).collect::<Checked<_>>()?;
+                if args[axis] == v.into() {
+                    return nester.arrive(next, walk, &args, leaf, body);
+                }
+            }
             nester.settle(next, &mut |nester, next| {
                 let below = nester.below(walk, depth, node.into());
                 nester.descend(next, walk, level + 1, below, body)

@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use crate::base::{Id, IndexId, VarId, work};
 use crate::error::Result;
-use crate::index::{Affine, Pred};
+use crate::index::{Affine, Checked, Pred};
 use crate::tssa::{Builder, Program, Rhs, Stmt};
 
 /// How many sums are added up at most.
@@ -46,7 +46,7 @@ pub(super) fn unguarded(program: &Program) -> Result<Cow<'_, Program>> {
 
 /// Whether a predicate over the axes of a tensor, or one of several, says that an element is no sum over nothing, or none of such sums that are added
 /// up: where the predicate fails all of them are.
-fn are_empty<'a>(p: &Pred, x: VarId, stmt: &dyn Fn(VarId) -> &'a Stmt) -> bool {
+pub(super) fn are_empty<'a>(p: &Pred, x: VarId, stmt: &dyn Fn(VarId) -> &'a Stmt) -> bool {
     let mut left = vec![(p.clone(), x)];
     for _ in 0..MAX_TERMS {
         let Some((p, x)) = left.pop() else { return true };
@@ -89,9 +89,24 @@ fn is_empty_sum(p: &Pred, stmt: &Stmt) -> bool {
     let (Pred::Exists { index, extent, body }, Rhs::Contract { sums, guard, .. }) = (p, &stmt.rhs) else {
         return false;
     };
+    let Ok(body) = apart(body) else { return false };
+    let guard: Checked<Vec<Pred>> = guard.conjuncts().iter().map(apart).collect();
+    let Ok(guard) = guard else { return false };
     sums.iter().enumerate().any(|(k, n)| {
         let summed = Affine::index(IndexId::from_index(stmt.dims.len() + k));
         let body = body.substitute(&|i| (i == *index).then(|| summed.clone()));
-        n == extent && body.is_ok_and(|body| body.conjuncts().iter().all(|p| guard.conjuncts().contains(p)))
+        n == extent && body.is_ok_and(|body| body.conjuncts().iter().all(|p| guard.contains(p)))
     })
+}
+
+/// A predicate whose bound indices have names that no statement uses, the same for predicates that differ in these alone.
+fn apart(p: &Pred) -> Checked<Pred> {
+    const FIRST: usize = 1 << 24;
+    let mut bound = Vec::new();
+    p.visit_binders(&mut |i| bound.push(i));
+    if bound.is_empty() {
+        return Ok(p.clone());
+    }
+    let place = |i: IndexId| bound.iter().position(|j| *j == i).map(|k| IndexId::from_index(FIRST + k));
+    p.renamed(&|i| place(i).unwrap_or(i))
 }

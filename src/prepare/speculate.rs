@@ -17,6 +17,8 @@
 //! as they are. Where a row of `f` has a NaN the sums with the mask say what it is. That is *speculation*: computed as if all were finite,
 //! verified, and computed again where it was wrong.
 //!
+//! A factor that is a sum over nothing where the mask fails is 0 there by itself, and needs no mask.
+//!
 //! What sums such products further, or multiplies them by numbers, and is their only reader, is verified in their place: `f` is as small as it gets.
 //!
 //! A sum of numbers with a mask, as of the rows of `X` whose error for class `i` is positive, is a product with the mask:
@@ -34,6 +36,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::empty_sums::are_empty;
 use super::needs::wanted;
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::{Error, Result};
@@ -89,7 +92,7 @@ pub(super) fn speculated(program: &Program) -> Result<Cow<'_, Program>> {
             && let Factor::Operand(factor) = masked.factor
         {
             let mask = masked.of_factor()?;
-            if has(&program.stmts[factor.var], &mask) || found.contains(&(factor.var, mask)) {
+            if has(&|x| &program.stmts[x], factor.var, &mask) || found.contains(&(factor.var, mask)) {
                 roles.set(x, Role::Sum);
             }
         }
@@ -310,11 +313,10 @@ impl<'a> Masked<'a> {
         let mask = self.of_factor()?;
         let (dims, operand) = match &self.factor {
             Factor::Operand(Operand { var, .. }) => {
-                let factor = builder.stmt(*var);
-                if has(factor, &mask) {
+                if has(&|x| builder.stmt(x), *var, &mask) {
                     return Ok(*var);
                 }
-                let dims = factor.dims.clone();
+                let dims = builder.stmt(*var).dims.clone();
                 let indices = (0..dims.len()).map(IndexId::from_index).collect();
                 (dims, Operand { var: *var, indices })
             }
@@ -330,12 +332,24 @@ impl<'a> Masked<'a> {
     }
 }
 
-/// Whether a tensor is 0 where a mask fails, as its statement says.
-fn has(stmt: &Stmt, mask: &[Pred]) -> bool {
-    match &stmt.rhs {
-        Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => mask.iter().all(|p| guard.conjuncts().contains(p)),
-        Rhs::Input { .. } | Rhs::Number(_) | Rhs::Add(_) => false,
-    }
+/// Whether a tensor is 0 where a mask fails, as its statement says: it has the mask itself, or it is a sum over nothing there.
+fn has<'a>(stmt: &dyn Fn(VarId) -> &'a Stmt, x: VarId, mask: &[Pred]) -> bool {
+    let own = match &stmt(x).rhs {
+        Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => guard.conjuncts(),
+        Rhs::Input { .. } | Rhs::Number(_) | Rhs::Add(_) => return false,
+    };
+    mask.iter().all(|p| own.contains(p) || said(stmt, p).is_some_and(|p| are_empty(&p, x, stmt)))
+}
+
+/// The predicate whose truth value a conjunct asks for.
+fn said<'a>(stmt: &dyn Fn(VarId) -> &'a Stmt, p: &Pred) -> Option<Pred> {
+    let Pred::Relation { relation: RelationRef::Computed { var, view: View::Support }, args, holds: true } = p else {
+        return None;
+    };
+    let Rhs::Contract { sums, guard, operands } = &stmt(*var).rhs else { return None };
+    let is_one = |x: &Operand| matches!(stmt(x.var).rhs, Rhs::Number(Number::Literal(x)) if x == 1.0);
+    let is_truth = sums.is_empty() && operands.iter().all(is_one);
+    is_truth.then(|| guard.substitute(&|i| args.get(i.index()).cloned()).ok()).flatten()
 }
 
 /// Whether a conjunct holds at many places, as far as is known.

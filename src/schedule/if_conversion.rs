@@ -17,7 +17,7 @@
 //! +0 and are never -0. A place that is written under the test was made zero before, and is written 0 now. What is computed for nothing has no effect:
 //! it is arithmetic, on numbers that are loaded from places in bounds, which is proved without the test.
 //!
-//! **Where it is done.** In loops over ranges, for little arithmetic without calls of functions, if no such test is left in the loop then, nor in loops
+//! **Where it is done.** In loops over ranges, and in those over a row of a relation that is the same for all values of a range around, for little arithmetic without calls of functions, if no such test is left in the loop then, nor in loops
 //! beside it. Sums over a few values, as a literal, are no loops here: they become statements. A longer sum of products is taken as well if what is tested was
 //! computed for each element, as in the gradient of a layer with `relu`: about every other element passes such a test, and the same sum for the
 //! other elements costs less than that none of them runs in lanes.
@@ -25,7 +25,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::unroll_outer::{few, is_few};
-use crate::base::Arena;
+use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::Checked;
 use crate::loops::predicate::{self, assume, under};
@@ -44,10 +44,16 @@ const MOST_FACTORS: usize = 8;
 /// Converts tests of numbers.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let known = program.signature.facts();
+    let in_doubt: Vec<Vec<Place>> = program
+        .nests
+        .iter()
+        .map(|nest| if tests_in_rows(&nest.body) { program.in_doubt(&nest.body) } else { Vec::new() })
+        .map(|places| places.into_iter().cloned().collect())
+        .collect();
     let Program { buffers, nests, .. } = program;
-    for nest in nests {
-        let mut pass = Pass::of(buffers, nest);
-        pass.body(&mut nest.body, &known)?;
+    for (nest, in_doubt) in nests.iter_mut().zip(in_doubt) {
+        let mut pass = Pass { in_doubt, ..Pass::of(buffers, nest) };
+        pass.body(&mut nest.body, &known, None)?;
         if pass.converted > 0 {
             nest.decisions.push(Decision::Converted { tests: pass.converted });
         }
@@ -64,6 +70,10 @@ struct Pass<'a> {
     set: BTreeSet<RealId>,
     /// Buffers that the nest makes zero before all else.
     zero: BTreeSet<BufferId>,
+    /// Of a nest with tests in loops over rows of relations, the places that are not known to be in bounds.
+    in_doubt: Vec<Place>,
+    /// Whether statements are inside of a loop over such a row.
+    in_row: bool,
     converted: usize,
 }
 
@@ -85,27 +95,30 @@ impl<'a> Pass<'a> {
             _ => None,
         });
         let zero = fills.flatten().collect();
-        Pass { buffers, names, changes, set, zero, converted: 0 }
+        Pass { buffers, names, changes, set, zero, in_doubt: Vec::new(), in_row: false, converted: 0 }
     }
 
-    fn body(&mut self, body: &mut Vec<Stmt>, known: &Facts) -> Checked<()> {
+    /// Statements inside of a loop over a range, if there is one around.
+    fn body(&mut self, body: &mut Vec<Stmt>, known: &Facts, around: Option<IndexId>) -> Checked<()> {
         for stmt in body {
             match stmt {
                 Stmt::For { index, domain, body, .. } => {
                     let mut inside = known.clone();
                     assume(&mut inside, *index, domain)?;
-                    let is_range = matches!(domain, Domain::Range { .. });
+                    let (is_range, is_row) = (matches!(domain, Domain::Range { .. }), is_row_of_lanes(domain, around));
                     if is_range {
                         self.convert_loop(body, &inside)?;
                     }
-                    self.body(body, &inside)?;
+                    self.body(body, &inside, if is_range { Some(*index) } else { around })?;
                     // Loops inside may have no tests now.
-                    if is_range && body.iter().any(has_loop) {
+                    if is_row || is_range && body.iter().any(has_loop) {
+                        self.in_row = is_row || body.iter().any(has_row);
                         self.convert_loop(body, &inside)?;
+                        self.in_row = false;
                     }
                 }
-                Stmt::If { cond, body } => self.body(body, &under(known, cond)?)?,
-                Stmt::Extremum { body, .. } => self.body(body, known)?,
+                Stmt::If { cond, body } => self.body(body, &under(known, cond)?, around)?,
+                Stmt::Extremum { body, .. } => self.body(body, known, around)?,
                 _ => {}
             }
         }
@@ -162,13 +175,44 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Whether a statement is a loop over a range in which nothing is tested.
+/// Whether a statement is a loop in which nothing is tested.
 fn is_loop(stmt: &Stmt) -> bool {
     let mut tests = false;
     stmt.visit(&mut |stmt| {
-        tests |= !matches!(stmt, Stmt::For { domain: Domain::Range { .. }, .. }) && !stmt.body().is_empty()
+        let is_loop = matches!(stmt, Stmt::For { domain: Domain::Range { .. } | Domain::Segment(_), .. });
+        tests |= !is_loop && !stmt.body().is_empty()
     });
     matches!(stmt, Stmt::For { .. }) && !tests
+}
+
+/// Whether a loop is over a row of a relation that is the same for all values of an index around, which may have lanes.
+fn is_row_of_lanes(domain: &Domain, around: Option<IndexId>) -> bool {
+    matches!(domain, Domain::Segment(segment) if around.is_some_and(|i| !segment.at.mentions(i)))
+}
+
+/// Whether there is a loop over a row of a relation.
+fn has_row(stmt: &Stmt) -> bool {
+    let mut found = false;
+    stmt.visit(&mut |stmt| found |= matches!(stmt, Stmt::For { domain: Domain::Segment(_), .. }));
+    found
+}
+
+/// Whether numbers are tested in such loops inside of loops over ranges.
+fn tests_in_rows(body: &[Stmt]) -> bool {
+    let is_test = |stmt: &Stmt| matches!(stmt, Stmt::If { .. });
+    let mut found = false;
+    let mut in_range = |stmt: &Stmt| {
+        if let Stmt::For { index, domain: Domain::Range { .. }, body, .. } = stmt {
+            body.iter().for_each(|stmt| {
+                stmt.visit(&mut |stmt| {
+                    found |= matches!(stmt, Stmt::For { domain, .. } if is_row_of_lanes(domain, Some(*index)))
+                        && stmt.body().iter().any(is_test);
+                });
+            });
+        }
+    };
+    body.iter().for_each(|stmt| stmt.visit(&mut in_range));
+    found
 }
 
 /// Whether a statement is a sum of products, one by one: of numbers that are loaded and multiplied.
@@ -235,7 +279,8 @@ impl Conversion {
         match stmt {
             Stmt::Define(_, Real::Load(place)) if !self.is_in_bounds(pass, place)? => return Ok(false),
             Stmt::Define(_, Real::Apply(function, _)) if function.is_call() => return Ok(false),
-            Stmt::Define(..) | Stmt::Local(_) => self.out.push(stmt.clone()),
+            // The tests are about numbers, so indices are what they are without them.
+            Stmt::Define(..) | Stmt::Local(_) | Stmt::Let { step: None, .. } => self.out.push(stmt.clone()),
             Stmt::Assign(r, a) => {
                 let Some(local) = self.out.iter().rposition(|stmt| *stmt == Stmt::Local(*r)) else { return Ok(false) };
                 let mut read = false;
@@ -278,6 +323,9 @@ impl Conversion {
 
     /// Whether a place is in bounds whatever tests of numbers say.
     fn is_in_bounds(&self, pass: &Pass<'_>, place: &Place) -> Checked<bool> {
+        if pass.in_row {
+            return Ok(!pass.in_doubt.contains(place));
+        }
         match pass.buffers.get(place.buffer).filter(|buffer| buffer.entries.is_none()) {
             Some(buffer) => predicate::are_in_range(&self.known, &place.at, &buffer.dims),
             None => Ok(false),

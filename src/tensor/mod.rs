@@ -48,5 +48,6 @@ pub use malformed::Malformed;
 pub use precision::{Element, Precision, Slice, SliceMut};
 pub use relation::Relation;
 pub use results::Results;
+pub(crate) use results::Returned;
 pub use shape::{MAX_ELEMENTS, element_count};
 pub use value::{Tensor, Value};

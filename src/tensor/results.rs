@@ -1,7 +1,9 @@
 //! What a program gives: its results by name, in order.
 
 use std::fmt;
+use std::mem;
 use std::ops::{Deref, Index};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Tensor, Value};
 
@@ -20,9 +22,61 @@ use super::{Tensor, Value};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Results {
     results: Vec<(String, Value)>,
+    home: Home,
+}
+
+/// Where results come from, and where their memory goes that nobody holds when they are dropped: to ask the system for large memory anew costs
+/// more than many a kernel.
+#[derive(Debug, Default)]
+struct Home(Option<Arc<Returned>>);
+
+/// A copy has memory of its own.
+impl Clone for Home {
+    fn clone(&self) -> Self {
+        Home(None)
+    }
+}
+
+/// It says nothing of what results are.
+impl PartialEq for Home {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// The tensors of results that were dropped last.
+#[derive(Debug, Default)]
+pub(crate) struct Returned(Mutex<Vec<Tensor>>);
+
+impl Returned {
+    /// The tensors, in the order of the leaves of the results; none where some are held elsewhere.
+    pub fn take(&self) -> Vec<Tensor> {
+        mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn give(&self, results: Vec<(String, Value)>) {
+        let leaves = results.into_iter().flat_map(|(_, value)| value.into_leaves());
+        if let Some(tensors) = leaves.map(Arc::into_inner).collect() {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = tensors;
+        }
+    }
+}
+
+impl Drop for Results {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.0.take() {
+            home.give(mem::take(&mut self.results));
+        }
+    }
 }
 
 impl Results {
+    /// The same, whose memory goes back to its home.
+    pub(crate) fn with_home(mut self, home: &Arc<Returned>) -> Self {
+        self.home = Home(Some(Arc::clone(home)));
+        self
+    }
+
     /// The result of a name.
     pub fn get(&self, name: &str) -> Option<&Value> {
         self.results.iter().find(|(known, _)| known == name).map(|(_, value)| value)
@@ -34,14 +88,15 @@ impl Results {
     }
 
     /// The results with their names, as they are.
-    pub fn into_vec(self) -> Vec<(String, Value)> {
-        self.results
+    pub fn into_vec(mut self) -> Vec<(String, Value)> {
+        self.home = Home(None);
+        mem::take(&mut self.results)
     }
 }
 
 impl From<Vec<(String, Value)>> for Results {
     fn from(results: Vec<(String, Value)>) -> Self {
-        Results { results }
+        Results { results, home: Home(None) }
     }
 }
 
@@ -75,7 +130,7 @@ impl IntoIterator for Results {
     type Item = (String, Value);
     type IntoIter = std::vec::IntoIter<(String, Value)>;
     fn into_iter(self) -> Self::IntoIter {
-        self.results.into_iter()
+        self.into_vec().into_iter()
     }
 }
 

@@ -183,6 +183,10 @@ impl Value {
         Value { leaves }
     }
 
+    pub(super) fn into_leaves(self) -> Vec<Arc<Tensor>> {
+        self.leaves
+    }
+
     /// A number.
     pub fn scalar(x: f64) -> Self {
         Value::from(Dense::scalar(x))

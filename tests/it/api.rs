@@ -575,3 +575,40 @@ fn errors_of_the_builder_say_which_line_of_rust_is_to_blame() {
     let body: iverson::builder::Expr<'_> = [x, y].iter().sum();
     assert_eq!(lines(&refused(b, body), start), [2]);
 }
+
+/// Large results leave their memory to the next call, once nobody has any of it.
+#[test]
+fn memory_of_results_is_used_again() {
+    let f = Function::parse("param x : [n] real\n(gen i < n. 2 * x[i], gen i < n. x[i] + 1)").expect("it is right");
+    let x = |k: f64| (0..20_000).map(|i| f64::from(i) * k).collect::<Vec<_>>();
+    for engine in [Engine::Interpreter, Engine::Native] {
+        let kernel = f.kernel(&inputs! { "x" => x(1.0) }).engine(engine).build().expect("it binds");
+        let call = |k: f64| kernel.call(&x(k)).expect("it runs");
+        let numbers = |value: &Value, leaf: usize| value.leaves()[leaf].data().as_ptr();
+        let is_right = |value: &Value, k: f64| {
+            let [double, more] = [0, 1].map(|leaf| value.leaves()[leaf].data());
+            double.iter().zip(more).zip(x(k)).all(|((a, b), x)| (*a, *b) == (2.0 * x, x + 1.0))
+        };
+        let first = call(1.0);
+        assert!(is_right(&first[0].1, 1.0));
+        let places = [0, 1].map(|leaf| numbers(&first[0].1, leaf));
+        drop(first);
+        let second = call(2.0);
+        assert!(is_right(&second[0].1, 2.0));
+        assert_eq!([0, 1].map(|leaf| numbers(&second[0].1, leaf)), places);
+        // What is held stays as it is: the results, a part of them, a copy, and what was taken out.
+        let third = call(3.0);
+        assert!(is_right(&second[0].1, 2.0) && is_right(&third[0].1, 3.0));
+        let copy = second.clone();
+        let leaf = second[0].1.leaves()[1].clone();
+        drop(second);
+        let [(_, taken)] = third.into_vec().try_into().expect("one result");
+        for k in 4..7 {
+            assert!(is_right(&call(f64::from(k))[0].1, f64::from(k)));
+        }
+        assert!(is_right(&copy[0].1, 2.0) && is_right(&taken, 3.0));
+        assert_eq!(leaf.data()[3], 7.0);
+        assert!(kernel.call(&vec![0.0; 3]).is_err());
+        assert!(is_right(&call(8.0)[0].1, 8.0));
+    }
+}

@@ -685,5 +685,5 @@ fn extrema_are_looked_for_once_for_each_row() {
     let places: Vec<&str> = loops.lines().filter(|line| line.contains("= argmin")).collect();
     // In one loop, over the points, which gives `grad_x` its centroids and notes them for `grad_c`.
     let depth = |line: &&str| (line.len() - line.trim_start().len()) / 2 - 1;
-    assert!(places.iter().map(depth).eq([1, 1]), "{loops}");
+    assert!(places.iter().map(depth).eq([1]), "{loops}");
 }
