@@ -644,6 +644,40 @@ fn ahead_of_time(directory: &std::path::Path, processor: &str) -> std::path::Pat
     binary
 }
 
+/// A loop in lanes with a function in several places is one of vectors: what is done in a lane is inlined, and not called lane by lane.
+#[test]
+fn functions_in_lanes_are_vectors() {
+    let functions = [
+        "exp", "log", "log1p", "expm1", "tanh", "sigmoid", "softplus", "erf", "lgamma", "digamma", "trigamma", "sin",
+        "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "cbrt", "sqrt",
+    ];
+    let twice = functions.map(|f| format!("{f}(x[i]) * {f}(x[i] / 3)")).join(" + ");
+    let text =
+        format!("param x : [n] real\nsum i < n. {twice} + x[i]^2.5 * x[i]^0.3 + atan2(x[i], 2) * atan2(3, x[i])");
+    let nests = crate::support::compile(&text).loops(&mut Stages::new()).expect("it lowers");
+    let directory = tempfile::tempdir().expect("a directory");
+    let [from, to] = ["kernel.rs", "kernel.s"].map(|file| directory.path().join(file));
+    std::fs::write(&from, source(&nests, Target::Library).expect("it is written").text).expect("a file");
+    let mut compiler = std::process::Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    if cfg!(target_arch = "x86_64") {
+        compiler.arg("-Ctarget-cpu=haswell");
+    }
+    compiler.args([
+        "--edition=2024",
+        "--crate-type=cdylib",
+        "-Cpanic=abort",
+        "-Ccodegen-units=1",
+        "-Copt-level=3",
+        "--emit=asm",
+        "-o",
+    ]);
+    let compiled = compiler.arg(&to).arg(&from).output().expect("rustc runs");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let text = std::fs::read_to_string(&to).expect("text");
+    let called: Vec<&str> = text.lines().filter(|line| line.contains("ops8function")).collect();
+    assert_eq!(called, [""; 0]);
+}
+
 /// Without a compiler the tool says so, and the interpreter works.
 #[test]
 fn without_a_compiler() {

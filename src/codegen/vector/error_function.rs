@@ -4,9 +4,12 @@ use super::exponential::*;
 use super::{V, choose, with_sign_of};
 
 /// The error function, at most 1.5 units in the last place off, for all `x`.
-#[inline(always)]
-pub fn erf<const N: usize>(x: V<N>) -> V<N> {
-    x.map(erf_lane)
+#[inline]
+pub fn erf<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = erf_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]

@@ -62,8 +62,11 @@ pub fn exp_domain(x: f64) -> f64 {
 
 /// `e^x`, at most 1 unit in the last place off, for all `x`.
 #[inline(always)]
-pub fn exp<const N: usize>(x: V<N>) -> V<N> {
-    x.map(exp_lane)
+pub fn exp<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = exp_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]
@@ -88,9 +91,12 @@ pub fn half_expm1(x: f64) -> (f64, f64) {
 }
 
 /// `e^x - 1`, at most 1 unit in the last place off, for all `x`.
-#[inline(always)]
-pub fn expm1<const N: usize>(x: V<N>) -> V<N> {
-    x.map(expm1_lane)
+#[inline]
+pub fn expm1<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = expm1_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]
@@ -104,8 +110,11 @@ pub fn expm1_lane(x: f64) -> f64 {
 
 /// Hyperbolic tangent, at most 1.5 units in the last place off, for all `x`.
 #[inline(always)]
-pub fn tanh<const N: usize>(x: V<N>) -> V<N> {
-    x.map(tanh_lane)
+pub fn tanh<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = tanh_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]
@@ -130,8 +139,11 @@ pub fn exp_of_minus(x: f64) -> (f64, f64) {
 
 /// `1 / (1 + e^-x)`, at most 1.5 units in the last place off, for all `x`.
 #[inline(always)]
-pub fn sigmoid<const N: usize>(x: V<N>) -> V<N> {
-    x.map(sigmoid_lane)
+pub fn sigmoid<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = sigmoid_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]
@@ -147,8 +159,11 @@ pub fn sigmoid_lane(x: f64) -> f64 {
 
 /// `ln(1 + e^x)`, at most 1.5 units in the last place off, for all `x`.
 #[inline(always)]
-pub fn softplus<const N: usize>(x: V<N>) -> V<N> {
-    x.map(softplus_lane)
+pub fn softplus<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = softplus_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]

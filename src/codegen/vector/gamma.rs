@@ -78,10 +78,18 @@ pub fn lgamma_of_positive(a: f64) -> f64 {
 
 /// `ln |gamma(x)|`: for positive `x` at most 3 units in the last place off; for negative `x` at most 3 units in the last place of the
 /// largest of `|lgamma(x)|`, `|lgamma(-x)|` and 1, since zeros lie between floats. Infinite at the poles.
-#[inline(always)]
+#[inline]
 pub fn lgamma<const N: usize>(x: V<N>) -> V<N> {
-    let y = x.map(lgamma_of_positive);
-    if x.any(|x| x < 0.0) { x.zip(y, lgamma_reflected) } else { y }
+    let mut y = x;
+    for y in &mut y.0 {
+        *y = lgamma_of_positive(*y);
+    }
+    if x.any(|x| x < 0.0) {
+        for (y, x) in y.0.iter_mut().zip(&x.0) {
+            *y = lgamma_reflected(*x, *y);
+        }
+    }
+    y
 }
 
 /// `lgamma(x)`, given that of `|x|`.
@@ -138,10 +146,18 @@ pub fn digamma_of_positive(a: f64) -> f64 {
 /// The logarithmic derivative of the gamma function: for positive `x` at most 3.5 units in the last place off; for negative `x` at most 5
 /// units in the last place of the largest of `|digamma(x)|`, `|digamma(-x)|` and 1, since zeros lie between floats. At 0 infinite with
 /// the sign opposite to that of the zero; NaN at the other poles.
-#[inline(always)]
+#[inline]
 pub fn digamma<const N: usize>(x: V<N>) -> V<N> {
-    let y = x.map(digamma_of_positive);
-    if x.any(f64::is_sign_negative) { x.zip(y, digamma_reflected) } else { y }
+    let mut y = x;
+    for y in &mut y.0 {
+        *y = digamma_of_positive(*y);
+    }
+    if x.any(f64::is_sign_negative) {
+        for (y, x) in y.0.iter_mut().zip(&x.0) {
+            *y = digamma_reflected(*x, *y);
+        }
+    }
+    y
 }
 
 /// `digamma(x)`, given that of `|x|`.
@@ -194,10 +210,18 @@ pub fn trigamma_of_positive(a: f64) -> f64 {
 }
 
 /// The derivative of [`digamma`], at most 4 units in the last place off, for all `x`. Infinite at the poles, NaN at minus infinity.
-#[inline(always)]
+#[inline]
 pub fn trigamma<const N: usize>(x: V<N>) -> V<N> {
-    let y = x.map(trigamma_of_positive);
-    if x.any(|x| x < 0.0) { x.zip(y, trigamma_reflected) } else { y }
+    let mut y = x;
+    for y in &mut y.0 {
+        *y = trigamma_of_positive(*y);
+    }
+    if x.any(|x| x < 0.0) {
+        for (y, x) in y.0.iter_mut().zip(&x.0) {
+            *y = trigamma_reflected(*x, *y);
+        }
+    }
+    y
 }
 
 /// `trigamma(x)`, given that of `|x|`.

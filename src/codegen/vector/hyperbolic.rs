@@ -44,9 +44,12 @@ pub fn hyperbolic_domain(x: f64) -> f64 {
 }
 
 /// Hyperbolic sine, at most 1 unit in the last place off, for all `x`.
-#[inline(always)]
-pub fn sinh<const N: usize>(x: V<N>) -> V<N> {
-    x.map(sinh_lane)
+#[inline]
+pub fn sinh<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = sinh_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]
@@ -64,9 +67,12 @@ pub fn sinh_lane(x: f64) -> f64 {
 }
 
 /// Hyperbolic cosine, at most 1 unit in the last place off, for all `x`.
-#[inline(always)]
-pub fn cosh<const N: usize>(x: V<N>) -> V<N> {
-    x.map(cosh_lane)
+#[inline]
+pub fn cosh<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = cosh_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]

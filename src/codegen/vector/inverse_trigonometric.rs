@@ -48,8 +48,11 @@ pub fn atan_tail(t: f64) -> f64 {
 
 /// Arc tangent, at most 1.5 units in the last place off, for all `x`.
 #[inline(always)]
-pub fn atan<const N: usize>(x: V<N>) -> V<N> {
-    x.map(atan_lane)
+pub fn atan<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = atan_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]
@@ -67,7 +70,11 @@ pub fn atan_lane(x: f64) -> f64 {
 /// The angle of the point `(x, y)`, at most 1 unit in the last place off, for all `x` and `y`, as IEEE 754 defines it.
 #[inline(always)]
 pub fn atan2<const N: usize>(y: V<N>, x: V<N>) -> V<N> {
-    y.zip(x, atan2_lane)
+    let mut z = y;
+    for (z, x) in z.0.iter_mut().zip(&x.0) {
+        *z = atan2_lane(*z, *x);
+    }
+    z
 }
 
 #[inline(always)]
@@ -127,9 +134,12 @@ pub fn asin_parts(a: f64) -> (f64, f64) {
 }
 
 /// Arc sine, at most 1 unit in the last place off, for `-1 <= x <= 1`; NaN for others.
-#[inline(always)]
-pub fn asin<const N: usize>(x: V<N>) -> V<N> {
-    x.map(asin_lane)
+#[inline]
+pub fn asin<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = asin_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]
@@ -142,9 +152,12 @@ pub fn asin_lane(x: f64) -> f64 {
 }
 
 /// Arc cosine, at most 1 unit in the last place off, for `-1 <= x <= 1`; NaN for others.
-#[inline(always)]
-pub fn acos<const N: usize>(x: V<N>) -> V<N> {
-    x.map(acos_lane)
+#[inline]
+pub fn acos<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = acos_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]

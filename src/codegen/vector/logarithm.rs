@@ -42,8 +42,11 @@ pub fn ln_of_positive(x: f64) -> f64 {
 
 /// Natural logarithm, at most 1 unit in the last place off, for `x >= 0`; NaN for others.
 #[inline(always)]
-pub fn ln<const N: usize>(x: V<N>) -> V<N> {
-    x.map(ln_lane)
+pub fn ln<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = ln_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]
@@ -56,8 +59,11 @@ pub fn ln_lane(x: f64) -> f64 {
 
 /// `ln(1 + x)`, at most 1 unit in the last place off, for `x >= -1`; NaN for others.
 #[inline(always)]
-pub fn log1p<const N: usize>(x: V<N>) -> V<N> {
-    x.map(log1p_lane)
+pub fn log1p<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = log1p_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]
@@ -80,7 +86,11 @@ pub fn log1p_lane(x: f64) -> f64 {
 /// `x * ln(y)`, at most 2 units in the last place off; 0 where `x` is 0, whatever `y` is.
 #[inline(always)]
 pub fn xlogy<const N: usize>(x: V<N>, y: V<N>) -> V<N> {
-    x.zip(y, xlogy_lane)
+    let mut z = x;
+    for (z, y) in z.0.iter_mut().zip(&y.0) {
+        *z = xlogy_lane(*z, *y);
+    }
+    z
 }
 
 #[inline(always)]

@@ -4,6 +4,9 @@
 //! bit, nor does what the other lanes hold. Products are added with one rounding where `mul_add` says so and nowhere else, and all operations but
 //! those of IEEE 754 are on bits: a processor changes nothing either. It needs Rust 1.88. Polynomials come from `bench/coefficients.py`.
 //!
+//! Each is a loop over the lanes that calls what is done in one by its name, so that this is always inlined, and the loop becomes one of vectors. As an
+//! argument it would be called, lane by lane, wherever a kernel has the function twice. Functions of long text are not inlined themselves.
+//!
 //! How far off the functions are at most, in units in the last place of the exact value, tested over the whole range against numbers of
 //! 192 bits; each is defined for all numbers that are in its domain as mathematics has it, and NaN elsewhere. Special values are those of
 //! [the operator table](crate::scalar::Op).

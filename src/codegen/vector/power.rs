@@ -14,9 +14,13 @@ pub fn is_integer(x: f64) -> bool {
 
 /// `x^y` as IEEE 754 defines it, at most 1 unit in the last place off: NaN for negative `x` unless `y` is an integer, 1 for `y = 0`
 /// and for `x = 1`.
-#[inline(always)]
+#[inline]
 pub fn pow<const N: usize>(x: V<N>, y: V<N>) -> V<N> {
-    x.zip(y, pow_lane)
+    let mut z = x;
+    for (z, y) in z.0.iter_mut().zip(&y.0) {
+        *z = pow_lane(*z, *y);
+    }
+    z
 }
 
 #[inline(always)]

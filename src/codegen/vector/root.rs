@@ -7,14 +7,20 @@ use super::{V, choose, round, with_sign_of};
 
 /// Square root, correctly rounded, for `x >= 0`; NaN for others but for -0, which stays.
 #[inline(always)]
-pub fn sqrt<const N: usize>(x: V<N>) -> V<N> {
-    x.map(square_root)
+pub fn sqrt<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = square_root(*x);
+    }
+    x
 }
 
 /// Cube root, at most 1 unit in the last place off, for all `x`.
 #[inline(always)]
-pub fn cbrt<const N: usize>(x: V<N>) -> V<N> {
-    x.map(cbrt_lane)
+pub fn cbrt<const N: usize>(mut x: V<N>) -> V<N> {
+    for x in &mut x.0 {
+        *x = cbrt_lane(*x);
+    }
+    x
 }
 
 #[inline(always)]

@@ -76,10 +76,9 @@ pub fn tan_reduced((h, l, n): (f64, f64, u64)) -> f64 {
     q + (top_low - q * bottom_low) * choose(bottom < 0.0, -inverse, inverse)
 }
 
-/// A function of angles: those that are not large by `near`, those that are lane by lane, where there are any, by `far`.
+/// What a function of angles is where these are large: `far`, lane by lane, where there are any.
 #[inline(always)]
-pub fn of_angle<const N: usize>(x: V<N>, near: impl Fn(f64) -> f64, far: impl Fn(f64) -> f64) -> V<N> {
-    let mut y = x.map(near);
+pub fn where_large<const N: usize>(x: V<N>, mut y: V<N>, far: impl Fn(f64) -> f64) -> V<N> {
     if x.any(is_large_angle) {
         for l in 0..N {
             if is_large_angle(x.0[l]) {
@@ -99,7 +98,11 @@ pub fn is_large_angle(x: f64) -> bool {
 /// Sine, at most 1 unit in the last place off, for all finite `x`; NaN for others. Lanes beyond a million are done one by one.
 #[inline(always)]
 pub fn sin<const N: usize>(x: V<N>) -> V<N> {
-    of_angle(x, sin_lane, |x| sin_reduced(reduce_large_angle(x)))
+    let mut y = x;
+    for y in &mut y.0 {
+        *y = sin_lane(*y);
+    }
+    where_large(x, y, |x| sin_reduced(reduce_large_angle(x)))
 }
 
 #[inline(always)]
@@ -112,7 +115,11 @@ pub fn sin_lane(x: f64) -> f64 {
 /// Cosine, at most 1 unit in the last place off, for all finite `x`; NaN for others. Lanes beyond a million are done one by one.
 #[inline(always)]
 pub fn cos<const N: usize>(x: V<N>) -> V<N> {
-    of_angle(x, cos_lane, |x| cos_reduced(reduce_large_angle(x)))
+    let mut y = x;
+    for y in &mut y.0 {
+        *y = cos_lane(*y);
+    }
+    where_large(x, y, |x| cos_reduced(reduce_large_angle(x)))
 }
 
 #[inline(always)]
@@ -121,9 +128,13 @@ pub fn cos_lane(x: f64) -> f64 {
 }
 
 /// Tangent, at most 1.5 units in the last place off, for all finite `x`; NaN for others. Lanes beyond a million are done one by one.
-#[inline(always)]
+#[inline]
 pub fn tan<const N: usize>(x: V<N>) -> V<N> {
-    of_angle(x, tan_lane, |x| tan_reduced(reduce_large_angle(x)))
+    let mut y = x;
+    for y in &mut y.0 {
+        *y = tan_lane(*y);
+    }
+    where_large(x, y, |x| tan_reduced(reduce_large_angle(x)))
 }
 
 #[inline(always)]
