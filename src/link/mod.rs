@@ -26,11 +26,14 @@
 //! **Tiles** add to sums that are as long as time: a loop in a step goes on with the sum of the loop around where that is, and a tile adds to its own
 //! part of it.
 //!
+//! **Single numbers** that go from step to step do so [in registers](registers).
+//!
 //! No number is computed in another way than in the nests of the leaves.
 
 mod changed;
 mod in_place;
 mod places;
+mod registers;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -696,7 +699,8 @@ impl Linker<'_> {
             limits,
             bins: Default::default(),
         };
-        // States that go on where they are leave buffers that nobody mentions.
+        registers::promote(&mut program)?;
+        // States that go on where they are, or in registers, leave buffers that nobody mentions.
         compact(&mut program);
         Ok(program)
     }
