@@ -586,3 +586,54 @@ fn wrong_rows_are_refused() {
     assert_ne!(text, other);
     refused(&other);
 }
+
+/// A path, a state at one place and what a step stores for itself go from step to step in registers; a row that lanes read does not.
+#[test]
+fn single_numbers_stay_in_registers() {
+    let text = "p[T + 1], s, t, row[3]:
+  r0 = 1.0
+  p[0] = r0
+  r1 = 2.0
+  s = r1
+  for i2 in 0 .. 2
+    row[i2] = r0
+  for i0 in 0 .. T - 1
+    r2 = p[i0]
+    r3 = s
+    r4 = r2 * r3
+    t = r4
+    r5 = t
+    r6 = r5 + r2
+    p[i0 + 1] = r6
+    r7 = p[i0 + 1]
+    if 0 <= i0 - 1
+      s = r7
+    for i1 in 0 .. 2, lanes 8
+      r8 = row[i1]
+      r9 = r8 + r0
+      row[i1] = r9
+value:
+  r0 = s
+  r1 = p[T]
+  r2 = r0 + r1
+  r3 = row[1]
+  r4 = r2 + r3
+  value = r4
+out value = value
+";
+    let mut signature = Signature { types: Types::new(), ..Signature::default() };
+    signature.sizes.push("T".to_owned());
+    let mut program = loops::parse(text, &Arc::new(signature)).unwrap();
+    program.verify().unwrap();
+    registers::promote(&mut program).unwrap();
+    compact(&mut program);
+    program.verify().unwrap();
+    let nest = program.nests.first().unwrap();
+    let loads: Vec<&Place> = loads(&nest.body);
+    let names: Vec<&str> = loads.iter().map(|place| program.buffers[place.buffer].name.as_str()).collect();
+    assert_eq!(names, ["row"], "{}", program.explained());
+    let stored: Vec<&str> =
+        stores(&nest.body).iter().map(|place| program.buffers[place.buffer].name.as_str()).collect();
+    assert_eq!(stored, ["p", "s", "row", "p", "row", "s"], "{}", program.explained());
+    assert_eq!(loops::parse(&program.explained(), &program.signature).unwrap(), program.canonical());
+}
