@@ -26,7 +26,7 @@
 //! **Tiles** add to sums that are as long as time: a loop in a step goes on with the sum of the loop around where that is, and a tile adds to its own
 //! part of it.
 //!
-//! **Single numbers** that go from step to step do so [in registers](registers).
+//! **Single numbers** that go from step to step do so in registers (`registers`).
 //!
 //! No number is computed in another way than in the nests of the leaves.
 
