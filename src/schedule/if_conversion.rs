@@ -44,12 +44,9 @@ const MOST_FACTORS: usize = 8;
 /// Converts tests of numbers.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let known = program.signature.facts();
-    let in_doubt: Vec<Vec<Place>> = program
-        .nests
-        .iter()
-        .map(|nest| if tests_in_rows(&nest.body) { program.in_doubt(&nest.body) } else { Vec::new() })
-        .map(|places| places.into_iter().cloned().collect())
-        .collect();
+    let in_doubt = |nest: &Nest| program.in_doubt(&nest.body).into_iter().cloned().collect();
+    let in_doubt: Vec<Option<Vec<Place>>> =
+        program.nests.iter().map(|nest| tests_in_rows(&nest.body).then(|| in_doubt(nest))).collect();
     let Program { buffers, nests, .. } = program;
     for (nest, in_doubt) in nests.iter_mut().zip(in_doubt) {
         let mut pass = Pass { in_doubt, ..Pass::of(buffers, nest) };
@@ -71,9 +68,7 @@ struct Pass<'a> {
     /// Buffers that the nest makes zero before all else.
     zero: BTreeSet<BufferId>,
     /// Of a nest with tests in loops over rows of relations, the places that are not known to be in bounds.
-    in_doubt: Vec<Place>,
-    /// Whether statements are inside of a loop over such a row.
-    in_row: bool,
+    in_doubt: Option<Vec<Place>>,
     converted: usize,
 }
 
@@ -95,7 +90,7 @@ impl<'a> Pass<'a> {
             _ => None,
         });
         let zero = fills.flatten().collect();
-        Pass { buffers, names, changes, set, zero, in_doubt: Vec::new(), in_row: false, converted: 0 }
+        Pass { buffers, names, changes, set, zero, in_doubt: None, converted: 0 }
     }
 
     /// Statements inside of a loop over a range, if there is one around.
@@ -106,15 +101,14 @@ impl<'a> Pass<'a> {
                     let mut inside = known.clone();
                     assume(&mut inside, *index, domain)?;
                     let (is_range, is_row) = (matches!(domain, Domain::Range { .. }), is_row_of_lanes(domain, around));
+                    let around = if is_range { Some(*index) } else { around };
                     if is_range {
-                        self.convert_loop(body, &inside)?;
+                        self.convert_loop(body, &inside, around)?;
                     }
-                    self.body(body, &inside, if is_range { Some(*index) } else { around })?;
+                    self.body(body, &inside, around)?;
                     // Loops inside may have no tests now.
                     if is_row || is_range && body.iter().any(has_loop) {
-                        self.in_row = is_row || body.iter().any(has_row);
-                        self.convert_loop(body, &inside)?;
-                        self.in_row = false;
+                        self.convert_loop(body, &inside, around)?;
                     }
                 }
                 Stmt::If { cond, body } => self.body(body, &under(known, cond)?, around)?,
@@ -125,10 +119,10 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Converts all tests in the body of a loop, or none.
-    fn convert_loop(&mut self, body: &mut Vec<Stmt>, known: &Facts) -> Checked<()> {
+    /// Converts all tests in the body of a loop, or none. An index may have lanes.
+    fn convert_loop(&mut self, body: &mut Vec<Stmt>, known: &Facts, lanes: Option<IndexId>) -> Checked<()> {
         let is_test = |stmt: &Stmt| matches!(stmt, Stmt::If { .. });
-        let is_straight = |stmt: &Stmt| stmt.body().is_empty() || is_few(stmt) || is_loop(stmt);
+        let is_straight = |stmt: &Stmt| stmt.body().is_empty() || is_few(stmt) || is_loop(stmt, lanes);
         let is_long = |stmt: &Stmt| stmt.body().iter().any(|stmt| has_loop(stmt) && !is_few(stmt));
         if body.iter().any(|stmt| is_test(stmt) && is_long(stmt)) && !self.tests_computed(body) {
             return Ok(());
@@ -175,11 +169,14 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// Whether a statement is a loop in which nothing is tested.
-fn is_loop(stmt: &Stmt) -> bool {
+/// Whether a statement is a loop in which nothing is tested, and whose rows are the same for all values of an index.
+fn is_loop(stmt: &Stmt, lanes: Option<IndexId>) -> bool {
     let mut tests = false;
     stmt.visit(&mut |stmt| {
-        let is_loop = matches!(stmt, Stmt::For { domain: Domain::Range { .. } | Domain::Segment(_), .. });
+        let is_loop = match stmt {
+            Stmt::For { domain, .. } => matches!(domain, Domain::Range { .. }) || is_row_of_lanes(domain, lanes),
+            _ => false,
+        };
         tests |= !is_loop && !stmt.body().is_empty()
     });
     matches!(stmt, Stmt::For { .. }) && !tests
@@ -190,28 +187,20 @@ fn is_row_of_lanes(domain: &Domain, around: Option<IndexId>) -> bool {
     matches!(domain, Domain::Segment(segment) if around.is_some_and(|i| !segment.at.mentions(i)))
 }
 
-/// Whether there is a loop over a row of a relation.
-fn has_row(stmt: &Stmt) -> bool {
-    let mut found = false;
-    stmt.visit(&mut |stmt| found |= matches!(stmt, Stmt::For { domain: Domain::Segment(_), .. }));
-    found
-}
-
-/// Whether numbers are tested in such loops inside of loops over ranges.
+/// Whether there are tests in loops over ranges with such loops inside.
 fn tests_in_rows(body: &[Stmt]) -> bool {
-    let is_test = |stmt: &Stmt| matches!(stmt, Stmt::If { .. });
     let mut found = false;
-    let mut in_range = |stmt: &Stmt| {
-        if let Stmt::For { index, domain: Domain::Range { .. }, body, .. } = stmt {
-            body.iter().for_each(|stmt| {
-                stmt.visit(&mut |stmt| {
-                    found |= matches!(stmt, Stmt::For { domain, .. } if is_row_of_lanes(domain, Some(*index)))
-                        && stmt.body().iter().any(is_test);
-                });
-            });
-        }
+    let mut look = |stmt: &Stmt| {
+        let Stmt::For { index, domain: Domain::Range { .. }, body, .. } = stmt else { return };
+        let [mut rows, mut tests] = [false; 2];
+        let mut inside = |stmt: &Stmt| {
+            rows |= matches!(stmt, Stmt::For { domain, .. } if is_row_of_lanes(domain, Some(*index)));
+            tests |= matches!(stmt, Stmt::If { .. });
+        };
+        body.iter().for_each(|stmt| stmt.visit(&mut inside));
+        found |= rows && tests;
     };
-    body.iter().for_each(|stmt| stmt.visit(&mut in_range));
+    body.iter().for_each(|stmt| stmt.visit(&mut look));
     found
 }
 
@@ -323,8 +312,8 @@ impl Conversion {
 
     /// Whether a place is in bounds whatever tests of numbers say.
     fn is_in_bounds(&self, pass: &Pass<'_>, place: &Place) -> Checked<bool> {
-        if pass.in_row {
-            return Ok(!pass.in_doubt.contains(place));
+        if let Some(in_doubt) = &pass.in_doubt {
+            return Ok(!in_doubt.contains(place));
         }
         match pass.buffers.get(place.buffer).filter(|buffer| buffer.entries.is_none()) {
             Some(buffer) => predicate::are_in_range(&self.known, &place.at, &buffer.dims),
