@@ -78,7 +78,7 @@ struct Pass<'a> {
 struct Uses<'a> {
     loads: Vec<&'a Place>,
     stores: Vec<&'a Place>,
-    /// Whether all of them are statements of the loop itself, and not of loops and tests inside.
+    /// Whether one of them is in a loop or a test inside.
     inside: bool,
     /// Whether one of them is none of a register: in lanes, or of a function.
     other: bool,
