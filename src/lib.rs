@@ -150,7 +150,7 @@
 //! | `prepare` | `index`, `loops`, `scalar`, `solver`, `stages`, `tssa`, `ty` |
 //! | `lower` | `index`, `loops`, `prepare`, `scalar`, `solver`, `tssa`, `ty` |
 //! | `flow` | `diff`, `index`, `normalize`, `present`, `scalar`, `term`, `tssa`, `ty` |
-//! | `link` | `flow`, `index`, `loops`, `scalar`, `schedule`, `tssa`, `ty` |
+//! | `link` | `flow`, `index`, `loops`, `scalar`, `schedule`, `solver`, `tssa`, `ty` |
 //! | `schedule` | `index`, `loops`, `scalar`, `solver`, `stages`, `ty` |
 //! | `codegen` | `index`, `loops`, `scalar`, `tensor` |
 //! | `kernel` | `codegen`, `index`, `loops`, `scalar`, `schedule`, `tensor`, `ty` |
