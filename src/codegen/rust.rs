@@ -9,6 +9,7 @@
 
 mod apart;
 mod calls;
+mod extrema;
 mod if_conversion;
 mod in_lanes;
 
@@ -20,17 +21,16 @@ use super::source::Target;
 use super::tile::{Registers, may_repeat, smaller};
 use crate::base::{Id, IndexId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, View};
+use crate::index::Affine;
 use crate::loops::{
-    ArrayId, Binned, BufferId, Domain, Fresh, Nest, Part, Place, Program, Real, RealId, Search, Stmt, has_calls,
-    outside_loops, stands_alone,
+    ArrayId, Binned, BufferId, Domain, Fresh, Nest, Part, Place, Program, Real, RealId, Search, Stmt, outside_loops,
+    stands_alone,
 };
 use crate::scalar::Function;
+use extrema::{Extremum, best};
 use if_conversion::Conversion;
 
 pub(super) const PASS: &str = "codegen";
-/// Lanes of a search for an extremum: enough to hide the latency of a comparison.
-const LANES_OF_SEARCHES: u32 = 16;
 
 /// How many lanes, of those that are left over around loops, are taken at a time: two vectors, since text for more of them takes long to
 /// compile, and one alone waits for itself.
@@ -319,21 +319,9 @@ impl<'a> Emitter<'a> {
                 };
                 self.line(&format!("let {index} = {text};"));
             }
-            Stmt::Extremum { index, view, extent, at, body, value }
-                if body.iter().all(|stmt| matches!(stmt, Stmt::Define(..))) && !has_calls(body) =>
-            {
-                return self.extremum_in_lanes((*index, *at), *view, &self.affine(extent, single)?, body, *value);
-            }
             Stmt::Extremum { index, view, extent, at, body, value } => {
-                self.line(&format!("let (mut {index}, mut {at}, mut best) = (-1_i64, 0_i64, 0.0_f64);"));
-                self.open(&format!("while {at} < {} {{", self.affine(extent, single)?));
-                self.body(body)?;
-                let sign = if *view == View::ArgMin { "<" } else { ">" };
-                self.open(&format!("if {at} == 0 || (!best.is_nan() && ({value}.is_nan() || {value} {sign} best)) {{"));
-                self.line(&format!("({index}, best) = ({at}, {value});"));
-                self.close();
-                self.line(&format!("{at} += 1;"));
-                self.close();
+                let search = Extremum { index: *index, at: *at, view: *view, value: *value };
+                return self.extremum(search, &self.affine(extent, single)?, body);
             }
             Stmt::If { cond, body } if self.is_converted(cond, body) => return self.without_branch(cond, body),
             Stmt::If { cond, body } => {
@@ -389,62 +377,6 @@ impl<'a> Emitter<'a> {
             Stmt::Fill(_) => {}
             Stmt::Tuple(..) => return Err(Error::bug(PASS, "a pattern is found out by the interpreter")),
         }
-        Ok(())
-    }
-
-    /// The best of numbers, in lanes, and then the first place that has it; where there is a NaN, the first of these.
-    fn extremum_in_lanes(
-        &mut self,
-        (index, at): (IndexId, IndexId),
-        view: View,
-        extent: &str,
-        body: &[Stmt],
-        value: RealId,
-    ) -> Result<()> {
-        let best = self.spare;
-        let start = if view == View::ArgMin { "f64::INFINITY" } else { "f64::NEG_INFINITY" };
-        self.line(&format!("let (mut {index}, mut {at}, mut {best}) = (-1_i64, 0_i64, {start});"));
-        let inside: Vec<Stmt> = body.iter().cloned().chain([Stmt::Extend(view, best, value)]).collect();
-        self.open("{");
-        self.line(&format!("let (mut {at}, to) = (0_i64, {extent} - 1);"));
-        self.in_lanes(at, LANES_OF_SEARCHES, &inside)?;
-        self.close();
-        self.place_in_lanes(at, extent, body, (value, best))?;
-        self.open(&format!("while {at} < {extent} {{"));
-        self.body(body)?;
-        self.open(&format!("if {value} == {best} || {value}.is_nan() {{"));
-        self.line(&format!("{index} = {at};"));
-        self.line("break;");
-        self.close();
-        self.line(&format!("{at} += 1;"));
-        self.close();
-        Ok(())
-    }
-
-    /// Leaves out the groups of lanes before the first one that has the best, or a NaN.
-    fn place_in_lanes(
-        &mut self,
-        at: IndexId,
-        extent: &str,
-        body: &[Stmt],
-        (value, best): (RealId, RealId),
-    ) -> Result<()> {
-        let of = self.registers.lanes(LANES_OF_SEARCHES, false, body);
-        self.open(&format!("while {at} + {of} <= {extent} {{"));
-        (self.lanes, self.lane_index) = (Some(Lanes { of, in_use: InUse::All }), Some(at));
-        self.body(body)?;
-        let wide = self.wide.contains(&value);
-        let attains = |x| if wide { format!("attains({x}, {best})") } else { format!("{x} == {best} || {x}.is_nan()") };
-        let any: Vec<String> =
-            self.copies(wide, false).into_iter().map(|copy| attains(self.name(value, copy))).collect();
-        self.open(&format!("if {} {{", any.join(" || ")));
-        self.line("break;");
-        self.close();
-        self.line(&format!("{at} += {of};"));
-        (self.lanes, self.lane_index) = (None, None);
-        self.wide.clear();
-        self.lane_indices.clear();
-        self.close();
         Ok(())
     }
 
@@ -785,11 +717,6 @@ impl<'a> Emitter<'a> {
             lines.iter().for_each(|line| self.line(line));
         }
     }
-}
-
-/// The function that gives the best of two numbers.
-fn best(view: View) -> &'static str {
-    if view == View::ArgMin { "min" } else { "max" }
 }
 
 /// A value that grows in steps over a loop, at a place of the loop.

@@ -15,7 +15,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 thread_local! {
     /// Those of the kernel that this thread runs, if it has some.
-    static OWN: RefCell<Option<Arc<Threads>>> = const { RefCell::new(None) };
+    static OWN: RefCell<Option<Threads>> = const { RefCell::new(None) };
 }
 
 /// Runs something for each part, on several threads where there are some.
@@ -24,7 +24,7 @@ pub fn for_each(parts: i64, run: impl Fn(i64) + Send + Sync) {
     match Found::here() {
         Found::One => (0..parts).for_each(&run),
         Found::Current => shared(),
-        Found::Own(threads) => threads.pool.iter().for_each(|pool| pool.install(shared)),
+        Found::Own(pool) => pool.install(shared),
         Found::Shared(pool) => pool.install(shared),
     }
 }
@@ -34,7 +34,7 @@ pub fn count() -> usize {
     match Found::here() {
         Found::One => 1,
         Found::Current => rayon::current_num_threads(),
-        Found::Own(threads) => threads.pool.as_ref().map_or(1, ThreadPool::current_num_threads),
+        Found::Own(pool) => pool.current_num_threads(),
         Found::Shared(pool) => pool.current_num_threads(),
     }
 }
@@ -46,7 +46,7 @@ enum Found {
     /// Those of the pool that this one is of.
     Current,
     /// Those of the kernel, several.
-    Own(Arc<Threads>),
+    Own(Arc<ThreadPool>),
     Shared(&'static ThreadPool),
 }
 
@@ -54,7 +54,7 @@ impl Found {
     fn here() -> Found {
         let process = std::process::id();
         if let Some(own) = OWN.with_borrow(Clone::clone) {
-            return if own.pool.is_some() && own.process == process { Found::Own(own) } else { Found::One };
+            return own.pool.filter(|_| own.process == process).map_or(Found::One, Found::Own);
         }
         match rayon::current_thread_index() {
             Some(_) if is_born_in(process) => Found::Current,
@@ -76,36 +76,36 @@ fn is_born_in(process: u32) -> bool {
 }
 
 /// Threads of a kernel's own. A child that the process forked has none of them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Threads {
     process: u32,
     /// Nothing for one thread.
-    pool: Option<ThreadPool>,
+    pool: Option<Arc<ThreadPool>>,
 }
 
 impl Threads {
     /// Starts threads.
-    pub fn start(count: usize) -> Result<Arc<Threads>, String> {
+    pub fn start(count: usize) -> Result<Threads, String> {
         let pool = match count {
             0 => return Err("a kernel takes at least one".to_owned()),
             1 => None,
             _ => {
                 let pool = ThreadPoolBuilder::new().num_threads(count).thread_name(|k| format!("iverson-{k}"));
-                Some(pool.build().map_err(|error| error.to_string())?)
+                Some(Arc::new(pool.build().map_err(|error| error.to_string())?))
             }
         };
-        Ok(Arc::new(Threads { process: std::process::id(), pool }))
+        Ok(Threads { process: std::process::id(), pool })
     }
 
     /// Runs something whose parts these threads share.
-    pub fn run<T>(self: &Arc<Self>, run: impl FnOnce() -> T) -> T {
-        struct Back(Option<Arc<Threads>>);
+    pub fn run<T>(&self, run: impl FnOnce() -> T) -> T {
+        struct Back(Option<Threads>);
         impl Drop for Back {
             fn drop(&mut self) {
                 OWN.replace(self.0.take());
             }
         }
-        let _back = Back(OWN.replace(Some(Arc::clone(self))));
+        let _back = Back(OWN.replace(Some(self.clone())));
         run()
     }
 }

@@ -109,8 +109,7 @@ fn dedup_bound(sorted: &mut Vec<Pred>) {
     let mut known: Vec<Pred> = Vec::new();
     let binding = sorted.split_off(first);
     sorted.extend(binding.into_iter().filter(|p| {
-        // What overflows stays.
-        let Ok(named) = p.bound_by_depth(0) else { return true };
+        let named = p.alpha_normal();
         let new = !known.contains(&named);
         known.push(named);
         new
@@ -300,9 +299,14 @@ impl Pred {
         }
     }
 
-    /// The predicate with bound indices named by how deep they are bound; to compare with. No program has so many indices, and a prover counts those
-    /// that it makes up down from the last.
-    pub(crate) fn bound_by_depth(&self, depth: u32) -> Checked<Pred> {
+    /// The predicate with bound indices named by how deep they are bound, so that those that differ in these names alone become the same; to compare
+    /// with. No program has so many indices, and a prover counts those that it makes up down from the last.
+    pub(crate) fn alpha_normal(&self) -> Pred {
+        // A name in the place of a name does not overflow.
+        self.bound_by_depth(0).unwrap_or_else(|Overflow| self.clone())
+    }
+
+    fn bound_by_depth(&self, depth: u32) -> Checked<Pred> {
         let all = |ps: &[Pred]| ps.iter().map(|p| p.bound_by_depth(depth)).collect::<Checked<Vec<Pred>>>();
         Ok(match self {
             Pred::All(ps) => Pred::all(all(ps)?),

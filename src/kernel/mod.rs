@@ -109,7 +109,7 @@ pub struct Kernel {
     /// The patterns of results that were found out.
     assembled: Found,
     /// Threads of its own for native code.
-    threads: Option<Arc<Threads>>,
+    threads: Option<Threads>,
     /// What runs where a result has a NaN.
     stand_in: Option<StandIn>,
     /// What calls that ended left for those to come.

@@ -70,7 +70,8 @@ pub(super) fn may_be_one(body: &[Stmt], before: BufferId, after: BufferId) -> bo
             }
             _ => false,
         };
-        are_apart(load.place, store.place) || load.order < store.order && (shared.is_empty() || own())
+        let apart = || load.place.zip(store.place).is_some_and(|(from, to)| are_apart(from, to));
+        apart() || load.order < store.order && (shared.is_empty() || own())
     };
     // What is stored at the place of the step is not all of the state.
     let is_all = |store: &Event<'_>| {
@@ -82,10 +83,9 @@ pub(super) fn may_be_one(body: &[Stmt], before: BufferId, after: BufferId) -> bo
     events.stores.iter().all(|store| is_all(store) && events.loads.iter().all(|load| is_safe(load, store)))
 }
 
-/// Whether two places never meet: an axis has another constant in each, as the coordinates of points do.
-fn are_apart(from: Option<&Place>, to: Option<&Place>) -> bool {
-    let (Some(from), Some(to)) = (from, to) else { return false };
-    from.at.iter().zip(&to.at).any(|(a, b)| matches!((a.as_constant(), b.as_constant()), (Some(a), Some(b)) if a != b))
+/// Whether two places of a buffer never meet, whatever iterations they are of: an axis has another constant in each, as the coordinates of points do.
+pub(super) fn are_apart(a: &Place, b: &Place) -> bool {
+    a.at.iter().zip(&b.at).any(|(a, b)| matches!((a.as_constant(), b.as_constant()), (Some(a), Some(b)) if a != b))
 }
 
 /// Has statements load from and store to one buffer in place of another one of the same axes.

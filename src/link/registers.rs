@@ -23,6 +23,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::in_place::are_apart;
 use crate::base::{Arena, IndexId};
 use crate::index::{Affine, Checked};
 use crate::loops::{
@@ -109,6 +110,26 @@ enum Kind {
     Path { before: Place, after: Place, next: RealId },
 }
 
+impl Register {
+    /// The register that has what is loaded from a place.
+    fn loaded(&self, from: &Place) -> Option<RealId> {
+        match &self.kind {
+            Kind::Constant { place } => (place == from).then_some(self.r),
+            Kind::Path { before, .. } if before == from => Some(self.r),
+            Kind::Path { after, next, .. } => (after == from).then_some(*next),
+        }
+    }
+
+    /// The register that gets what is stored at a place, and what it is of.
+    fn stored(&self, to: &Place) -> Option<(RealId, &Kind)> {
+        let (place, r) = match &self.kind {
+            Kind::Constant { place } => (place, self.r),
+            Kind::Path { after, next, .. } => (after, *next),
+        };
+        (place == to).then_some((r, &self.kind))
+    }
+}
+
 impl Pass<'_> {
     /// Statements, inside of loops or not.
     // Loops and tests nest to a bounded depth.
@@ -118,8 +139,7 @@ impl Pass<'_> {
             match stmt {
                 Stmt::For { index, domain, lanes: 1, jam: 1, parallel: false, body } => {
                     let registers = self.registers(index, &domain, &body, &out, inside)?;
-                    let body = self.with(&registers, body);
-                    let body = self.body(body, true)?;
+                    let body = self.body(with(&registers, body), true)?;
                     let mut last = Vec::new();
                     for Register { r, first, kind } in registers {
                         let from = match first {
@@ -172,6 +192,7 @@ impl Pass<'_> {
             if all().all(|place| place.at.iter().all(|a| a.as_constant().is_some())) {
                 let places: BTreeSet<Vec<Affine>> = all().map(|place| place.at.clone()).collect();
                 let is_elsewhere = self.mentioned.get(&buffer).is_some_and(|count| *count > all().count());
+                let count = places.len();
                 let mut own = Vec::new();
                 for at in places {
                     let place = Place { buffer, at };
@@ -183,7 +204,7 @@ impl Pass<'_> {
                     own.extend(first.map(|first| Register { r, first, kind: Kind::Constant { place } }));
                 }
                 // All of its places, or none.
-                if own.len() == all().map(|place| &place.at).collect::<BTreeSet<_>>().len() {
+                if own.len() == count {
                     found.extend(own);
                 }
             } else if let Some((from, to)) = path(index, &uses)? {
@@ -205,67 +226,51 @@ impl Pass<'_> {
         let dims = self.buffers.get(before.buffer).map_or(&[][..], |buffer| &buffer.dims);
         Ok(predicate::are_in_range(self.facts, &place.at, dims)?.then_some(place))
     }
+}
 
-    /// The body of a loop with registers.
-    fn with(&mut self, registers: &[Register], body: Vec<Stmt>) -> Vec<Stmt> {
-        if registers.is_empty() {
-            return body;
-        }
-        let mut out = Vec::with_capacity(2 * body.len());
-        for register in registers {
-            match register.kind {
-                Kind::Constant { .. } if matches!(register.first, First::InStep) => out.push(Stmt::Local(register.r)),
-                Kind::Constant { .. } => {}
-                Kind::Path { next, .. } => out.push(Stmt::Local(next)),
-            }
-        }
-        for stmt in body {
-            self.stmt(registers, stmt, &mut out);
-        }
-        for register in registers {
-            if let Kind::Path { next, .. } = register.kind {
-                out.push(Stmt::Assign(register.r, next));
-            }
-        }
-        out
+/// The body of a loop with registers.
+fn with(registers: &[Register], body: Vec<Stmt>) -> Vec<Stmt> {
+    if registers.is_empty() {
+        return body;
     }
+    let mut out = Vec::with_capacity(2 * body.len());
+    for Register { r, first, kind } in registers {
+        match kind {
+            Kind::Constant { .. } if matches!(first, First::InStep) => out.push(Stmt::Local(*r)),
+            Kind::Constant { .. } => {}
+            Kind::Path { next, .. } => out.push(Stmt::Local(*next)),
+        }
+    }
+    replace(registers, body, &mut out);
+    for Register { r, kind, .. } in registers {
+        if let Kind::Path { next, .. } = kind {
+            out.push(Stmt::Assign(*r, *next));
+        }
+    }
+    out
+}
 
-    fn stmt(&mut self, registers: &[Register], stmt: Stmt, out: &mut Vec<Stmt>) {
+/// Statements that read and write registers.
+// Loops and tests nest to a bounded depth.
+fn replace(registers: &[Register], body: Vec<Stmt>, out: &mut Vec<Stmt>) {
+    for mut stmt in body {
+        if let Stmt::For { body, .. } | Stmt::If { body, .. } = &mut stmt {
+            let mut inside = Vec::with_capacity(body.len());
+            replace(registers, std::mem::take(body), &mut inside);
+            *body = inside;
+        }
         match stmt {
-            Stmt::Define(x, Real::Load(place)) => {
-                let from = registers.iter().find_map(|register| match &register.kind {
-                    Kind::Constant { place: own } => (*own == place).then_some(register.r),
-                    Kind::Path { before, .. } if *before == place => Some(register.r),
-                    Kind::Path { after, next, .. } => (*after == place).then_some(*next),
-                });
-                match from {
-                    Some(r) => out.extend([Stmt::Local(x), Stmt::Assign(x, r)]),
-                    None => out.push(Stmt::Define(x, Real::Load(place))),
-                }
-            }
+            Stmt::Define(x, Real::Load(place)) => match registers.iter().find_map(|register| register.loaded(&place)) {
+                Some(r) => out.extend([Stmt::Local(x), Stmt::Assign(x, r)]),
+                None => out.push(Stmt::Define(x, Real::Load(place))),
+            },
             Stmt::Store(place, x) => {
-                let constant =
-                    |register: &&Register| matches!(&register.kind, Kind::Constant { place: own } if *own == place);
-                if let Some(register) = registers.iter().find(constant) {
-                    out.push(Stmt::Assign(register.r, x));
-                    return;
+                let own = registers.iter().find_map(|register| register.stored(&place));
+                // Others read what paths have.
+                if !matches!(own, Some((_, Kind::Constant { .. }))) {
+                    out.push(Stmt::Store(place, x));
                 }
-                let next = registers.iter().find_map(|register| match &register.kind {
-                    Kind::Path { after, next, .. } if *after == place => Some(*next),
-                    _ => None,
-                });
-                out.push(Stmt::Store(place, x));
-                out.extend(next.map(|next| Stmt::Assign(next, x)));
-            }
-            Stmt::For { index, domain, lanes, jam, parallel, body } => {
-                let mut inside = Vec::with_capacity(body.len());
-                body.into_iter().for_each(|stmt| self.stmt(registers, stmt, &mut inside));
-                out.push(Stmt::For { index, domain, lanes, jam, parallel, body: inside });
-            }
-            Stmt::If { cond, body } => {
-                let mut inside = Vec::with_capacity(body.len());
-                body.into_iter().for_each(|stmt| self.stmt(registers, stmt, &mut inside));
-                out.push(Stmt::If { cond, body: inside });
+                out.extend(own.map(|(r, _)| Stmt::Assign(r, x)));
             }
             other => out.push(other),
         }
@@ -318,11 +323,6 @@ fn known(before: &[Stmt], place: &Place, inside: bool) -> Option<First> {
     }
     // A buffer is written by one nest, and this is the first that this one does with it.
     (!inside).then_some(First::Nothing)
-}
-
-/// Whether places differ by a constant on some axis.
-fn are_apart(a: &Place, b: &Place) -> bool {
-    a.at.iter().zip(&b.at).any(|(a, b)| a.sub(b).is_ok_and(|d| d.as_constant().is_some_and(|d| d != 0)))
 }
 
 /// Whether each step stores to a place before it loads from there.

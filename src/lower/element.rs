@@ -148,7 +148,7 @@ impl<'a> Nester<'a> {
         let mut left = Vec::new();
         for p in p.conjuncts() {
             // What it binds has numbers that sums of the term have, too.
-            if !p.has_cases() || !facts.proves(&p.bound_by_depth(0)?) {
+            if !p.has_cases() || !facts.proves(&p.alpha_normal()) {
                 left.push(p.clone());
             }
         }

@@ -54,22 +54,6 @@ impl Scope {
 /// Where to look, and for what.
 type Sought = (Segment, Option<(ArrayId, Affine)>);
 
-/// The same predicate under names for bound indices that do not depend on where it came from.
-fn canonical(p: &Pred, depth: u32) -> Pred {
-    match p {
-        Pred::All(ps) => Pred::all(ps.iter().map(|p| canonical(p, depth))),
-        Pred::Any(ps) => Pred::any(ps.iter().map(|p| canonical(p, depth))),
-        Pred::Exists { index, extent, body } => {
-            let name = IndexId(u32::MAX - depth);
-            let renamed = body.substitute(&|i| (i == *index).then(|| name.into()));
-            // A name in the place of a name does not overflow.
-            let body = renamed.unwrap_or_else(|_| body.as_ref().clone());
-            Pred::exists(name, extent.clone(), canonical(&body, depth + 1))
-        }
-        atom => atom.clone(),
-    }
-}
-
 /// Builds one nest.
 pub(super) struct Nester<'a> {
     pub program: &'a Program,
@@ -220,7 +204,7 @@ impl<'a> Nester<'a> {
         if !matches!(p, Pred::Relation { .. }) {
             scope.facts.assume(p);
         }
-        scope.known.push(canonical(p, 0));
+        scope.known.push(p.alpha_normal());
     }
 
     /// The outermost scope where an expression is known to be in range; nothing where none says so.
@@ -230,7 +214,7 @@ impl<'a> Nester<'a> {
 
     /// Whether an atom holds in the innermost scope: it was tested, or it follows from what is known.
     pub fn holds(&mut self, p: &Pred) -> bool {
-        let same = canonical(p, 0);
+        let same = p.alpha_normal();
         if p.is_true() || self.scopes.iter().any(|scope| scope.known.contains(&same)) {
             return true;
         }

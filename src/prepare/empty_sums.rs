@@ -13,7 +13,7 @@ use std::borrow::Cow;
 
 use crate::base::{Id, IndexId, VarId, work};
 use crate::error::Result;
-use crate::index::{Affine, Checked, Pred};
+use crate::index::{Affine, Pred};
 use crate::tssa::{Builder, Program, Rhs, Stmt};
 
 /// How many sums are added up at most.
@@ -89,24 +89,10 @@ fn is_empty_sum(p: &Pred, stmt: &Stmt) -> bool {
     let (Pred::Exists { index, extent, body }, Rhs::Contract { sums, guard, .. }) = (p, &stmt.rhs) else {
         return false;
     };
-    let Ok(body) = apart(body) else { return false };
-    let guard: Checked<Vec<Pred>> = guard.conjuncts().iter().map(apart).collect();
-    let Ok(guard) = guard else { return false };
+    let (body, guard) = (body.alpha_normal(), guard.alpha_normal());
     sums.iter().enumerate().any(|(k, n)| {
         let summed = Affine::index(IndexId::from_index(stmt.dims.len() + k));
         let body = body.substitute(&|i| (i == *index).then(|| summed.clone()));
-        n == extent && body.is_ok_and(|body| body.conjuncts().iter().all(|p| guard.contains(p)))
+        n == extent && body.is_ok_and(|body| body.conjuncts().iter().all(|p| guard.conjuncts().contains(p)))
     })
-}
-
-/// A predicate whose bound indices have names that no statement uses, the same for predicates that differ in these alone.
-fn apart(p: &Pred) -> Checked<Pred> {
-    const FIRST: usize = 1 << 24;
-    let mut bound = Vec::new();
-    p.visit_binders(&mut |i| bound.push(i));
-    if bound.is_empty() {
-        return Ok(p.clone());
-    }
-    let place = |i: IndexId| bound.iter().position(|j| *j == i).map(|k| IndexId::from_index(FIRST + k));
-    p.renamed(&|i| place(i).unwrap_or(i))
 }

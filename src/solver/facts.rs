@@ -369,9 +369,8 @@ impl Facts {
     pub fn assume(&mut self, p: &Pred) {
         self.contradictory = OnceLock::new();
         for p in p.conjuncts() {
-            if p.binds()
-                && let Ok(p) = p.bound_by_depth(0)
-            {
+            if p.binds() {
+                let p = p.alpha_normal();
                 // The same under other names would be said of another witness.
                 if self.existentials.contains(&p) {
                     continue;
@@ -550,14 +549,14 @@ impl Facts {
 
     /// Whether an `or` is among the facts whose cases are all among those of a goal.
     fn supposes_some(&self, goal: &Pred) -> bool {
-        let Ok(Pred::Any(cases)) = goal.bound_by_depth(0) else { return false };
+        let Pred::Any(cases) = goal.alpha_normal() else { return false };
         let is_part = |known: &Pred| matches!(known, Pred::Any(ps) if ps.iter().all(|p| cases.contains(p)));
         self.existentials.iter().any(is_part)
     }
 
     /// A witness proves an `exists`: the same `exists` among the facts, or an index at which a known relation atom holds.
     fn proves_exists(&self, goal: &Pred, index: IndexId, extent: &Size, body: &Pred, budget: &mut Budget) -> bool {
-        if !self.existentials.is_empty() && goal.bound_by_depth(0).is_ok_and(|goal| self.existentials.contains(&goal)) {
+        if !self.existentials.is_empty() && self.existentials.contains(&goal.alpha_normal()) {
             return true;
         }
         if self.proves_target(index, extent, body, budget) {
