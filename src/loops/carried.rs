@@ -121,7 +121,16 @@ fn follows(around: &Stmt, load: &Access<'_>, store: &Access<'_>, before: &[&Acce
     if first.is_some() && stays(store.place) && before.iter().any(|earlier| !inside(earlier) && among(earlier)) {
         return Ok(true);
     }
+    // A coordinate of what the loop goes through tells its iterations apart as well.
+    let is_coordinate = |stmt: &Stmt, own: &Affine| match stmt {
+        Stmt::Let { index: i, at, .. } => at.as_index() == Some(*index) && own.as_index() == Some(*i),
+        _ => false,
+    };
     for (axis, (read, written)) in load.place.at.iter().zip(&store.place.at).enumerate() {
+        let is_own = read == written && around.body().iter().any(|stmt| is_coordinate(stmt, read));
+        if is_own && before.iter().any(|earlier| inside(earlier) && earlier.place.at.get(axis) == Some(read)) {
+            return Ok(true);
+        }
         let Some(direction) = rows(read, *index).filter(|by| rows(written, *index) == Some(*by)) else { continue };
         let distance = written.sub(read)?.as_constant();
         for earlier in before {

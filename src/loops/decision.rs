@@ -137,6 +137,9 @@ decisions! {
         Search { relation: String, axes: List<usize> } "{relation} is tested by a search with its axes in the order {axes}"
         Starts { relation: String } "whether {relation} has entries is seen from where its nodes start"
     }
+    "workspaces" {
+        InRows { sums: usize } "terms are added to a row where their places are (sums {sums})"
+    }
     "fold-extrema" {
         Folded {} "the best of numbers is kept, and its place is not looked for"
     }

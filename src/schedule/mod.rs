@@ -6,6 +6,7 @@
 //!
 //! | pass | what it does | needs | results |
 //! |---|---|---|---|
+//! | `workspaces` | sums of which each term knows its place are added up in a row, term by term | one nest a tensor | reassociates |
 //! | `fold-extrema` | the largest of numbers is kept, and its place is not looked for | | exact |
 //! | `sink-selects` | a product under a test is the product of its factors under the test | | exact |
 //! | `unroll-outer` | loops over a few values around long sums become statements | one nest a tensor | exact |
@@ -99,6 +100,7 @@ mod unroll_extrema;
 mod unroll_outer;
 mod unswitch;
 mod vectorise;
+mod workspaces;
 
 use crate::base::work;
 use crate::error::Result;
@@ -168,12 +170,13 @@ pub const AT_BINDING: [LatePass; 3] = {
 };
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 34] = {
+pub const PASSES: [Pass; 35] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
     }
     [
+        pass("workspaces", Reassociates, workspaces::run),
         pass("fold-extrema", Exact, fold_extrema::run),
         pass("sink-selects", Exact, sink_selects::run),
         pass("unroll-outer", Exact, unroll_outer::run),
