@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Decision;
 use crate::base::{Arena, FunctionId, IndexId, RelationId, define_id};
-use crate::index::{Affine, Checked, Size, View};
+use crate::index::{Affine, Checked, Size, Var, View};
 use crate::scalar::Function;
 use crate::ty::Precision;
 use crate::ty::Signature;
@@ -288,6 +288,18 @@ impl Domain {
     pub fn whole(n: &Size) -> Checked<Domain> {
         let bound = |a| vec![Bound::exact(a)];
         Ok(Domain::Range { lower: bound(Affine::constant(0)), upper: bound(n.add_constant(-1)?) })
+    }
+
+    /// The length of the axis that it is a whole of.
+    pub(crate) fn whole_extent(&self) -> Option<Size> {
+        let Domain::Range { lower, upper } = self else { return None };
+        let ([Bound { numerator: low, divisor: 1 }], [Bound { numerator: high, divisor: 1 }]) =
+            (lower.as_slice(), upper.as_slice())
+        else {
+            return None;
+        };
+        let is_size = high.terms().iter().all(|(v, _)| matches!(v, Var::Size(_)));
+        (low.as_constant() == Some(0) && is_size).then(|| high.add_constant(1).ok()).flatten()
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! Whether `argmin k. v[l, k]` is `j` takes a search through a row, and whether some number of a row is not zero as well. Where that is a guard under
 //! indices that the row does not depend on, or before those on which it does, each of their values would search the same rows, so the truth values
-//! become a tensor of their own:
+//! become a tensor of their own. Of a place it is the number, which is one for each row and [tells](crate::tssa::one_hot) it:
 //!
 //! ```text
-//! gen i, j. sum l. [argmin(v[l, ..]) = j] * e      ==  let h = gen l, j. [argmin(v[l, ..]) = j] * 1 in gen i, j. sum l. [h[l, j] != 0] * e
+//! gen i, j. sum l. [argmin(v[l, ..]) = j] * e      ==  let k = gen l. sum j. [argmin(v[l, ..]) = j] * j
+//!                                                      in let h = gen l, j. (k[l] = j) in gen i, j. sum l. [h[l, j] != 0] * e
 //! gen i, j. [exists k < n. v[k, j] != 0] * e       ==  let h = gen j. [exists k < n. v[k, j] != 0] * 1 in gen i, j. [h[j] != 0] * e
 //! ```
 //!
@@ -18,7 +19,7 @@ use std::borrow::Cow;
 use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
-use crate::scalar::Number;
+use crate::scalar::{Comparison, Function, Number, Op};
 use crate::solver::have_one_value;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 use crate::ty::Signature;
@@ -55,11 +56,19 @@ fn keep(signature: &Signature, builder: &mut Builder, stmt: &Stmt, p: &Pred) -> 
             Ok(Pred::any(ps.iter().map(|p| keep(signature, builder, stmt, p)).collect::<Result<Vec<_>>>()?))
         }
         Pred::Exists { .. } => match free(signature, stmt, p) {
-            Some(free) => whether_any(builder, stmt, p, &free),
+            Some(free) => {
+                // It is asked at all of these, so that each row would be searched for each place.
+                let numbers = &mut |atom: &Pred| match place(atom) {
+                    Some(place) => place.number(builder),
+                    None => Ok(atom.clone()),
+                };
+                let exists = p.rebuild(numbers)?;
+                whether_any(builder, stmt, &exists, &free)
+            }
             None => Ok(p.clone()),
         },
         atom => match place(atom).filter(|place| place.repeats(rank, sums)) {
-            Some(place) => place.truth_values(builder),
+            Some(place) => place.number(builder),
             None => Ok(atom.clone()),
         },
     }
@@ -150,14 +159,27 @@ impl Place<'_> {
         bound
     }
 
-    /// `h[sources, target] != 0`, or its opposite.
-    fn truth_values(&self, builder: &mut Builder) -> Result<Pred> {
+    /// `h[sources, target] != 0`, or its opposite, where `h = gen g, q. (k[g] = q)` and `k = gen g. sum q. [argmin(v[g, ..]) = q] * q`.
+    fn number(&self, builder: &mut Builder) -> Result<Pred> {
         let Pred::Relation { relation, args, holds } = self.atom else {
-            return Err(Error::bug("lower", "the place of an extremum is a relation"));
+            return Err(Error::bug("prepare", "the place of an extremum is a relation"));
         };
-        let axes = builder.dims(self.var).to_vec();
-        let axes = builder.fresh_indices(&axes);
+        let axes = builder.fresh_indices(&builder.dims(self.var).to_vec());
+        let Some((last, rows)) = axes.split_last() else {
+            return Err(Error::bug("prepare", "an extremum is along an axis"));
+        };
+        let read = |builder: &mut Builder, sums: &[_], guard, gens: &[_], var, at: &[(IndexId, Size)]| {
+            builder.contract(gens, sums, guard, vec![Operand { var, indices: at.iter().map(|(i, _)| *i).collect() }])
+        };
+        let along = std::slice::from_ref(last);
+        let index = builder.number(along, Number::Index(last.0.into()))?;
         let guard = Pred::relation(*relation, Affine::indices(&axes));
-        Ok(Pred::Relation { relation: ones(builder, &axes, guard)?, args: args.clone(), holds: *holds })
+        let place = read(builder, along, guard, rows, index, along)?;
+        let place = read(builder, &[], Pred::True, &axes, place, rows)?;
+        let index = builder.number(&axes, Number::Index(last.0.into()))?;
+        let equal = Function::from(Op::Compare(Comparison::Equal));
+        let var = builder.map(&axes, Pred::True, equal, vec![place, index])?;
+        let relation = RelationRef::Computed { var, view: View::Support };
+        Ok(Pred::Relation { relation, args: args.clone(), holds: *holds })
     }
 }

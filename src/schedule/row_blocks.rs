@@ -29,13 +29,13 @@
 //! **Where it is done.** In nests that are a loop in lanes over columns, whose sums are innermost loops over all rows and load neighbours in rows. Loops
 //! over outer axes of the columns may be around it, and several such loops over the same columns beside each other, which are one then.
 //! The rows are those of the last nest before that writes what is read, if it is a loop over the same rows, one by one, and each row reads
-//! and writes its own. Sums of what stands at the place of an extremum are left to [`scatter`](super::scatter()).
+//! and writes its own. Sums of which a number tells the column are left to [`scatter`](super::scatter()).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::{PARTS, ROW_BLOCK};
 use super::panels::last;
-use super::scatter::only_store;
+use super::scatter::has_told_sums;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::Affine;
@@ -52,7 +52,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     while at < program.nests.len() {
         let joined = with_one_loop(&program.nests[at])?;
         let nest = joined.as_ref().unwrap_or(&program.nests[at]);
-        if let Some(columns) = Columns::of(nest).filter(|columns| !of_places(program, &uses, &columns.body)) {
+        if let Some(columns) = Columns::of(nest).filter(|_| !has_told_sums(program, nest)) {
             if let Some(joined) = joined {
                 program.nests[at] = joined;
             }
@@ -100,22 +100,6 @@ fn join_loops(body: &mut Vec<Stmt>, names: &mut Fresh) -> Result<bool> {
     others.push(Stmt::For { index, domain, lanes, jam: 1, parallel: false, body: all });
     *body = others;
     Ok(several)
-}
-
-/// Whether what is put at the place of an extremum is summed up: each row adds to one column, which [`scatter`](super::scatter()) finds at once.
-fn of_places(program: &Program, uses: &Uses, columns: &[Stmt]) -> bool {
-    let is_found = |nest: &Nest, i: IndexId| {
-        let mut found = false;
-        let mut look = |stmt: &Stmt| found |= matches!(stmt, Stmt::Extremum { index, .. } if *index == i);
-        nest.body.iter().for_each(|stmt| stmt.visit(&mut look));
-        found
-    };
-    loads(columns).iter().filter(|place| uses.filled.contains(&place.buffer)).any(|place| {
-        program.nests.iter().any(|nest| {
-            let store = only_store(nest, place.buffer);
-            store.is_some_and(|store| store.at.iter().any(|a| a.as_index().is_some_and(|i| is_found(nest, i))))
-        })
-    })
 }
 
 /// Which nests use which buffers.

@@ -18,6 +18,9 @@
 //!   through, as in a product of sparse matrices (Gustavson, 1978);
 //! - the row that is gone through, `for k in rows A at j`, where what is found in another one does not depend on `j`: the two change places.
 //!
+//! Loops inside of that over places which change neither terms nor what tells their places stay inside, `w[i, t, c] += e(k, t, c)`, and those outside move
+//! there, but for the outermost one: they are rows of neighbours.
+//!
 //! It is the *workspace* of Kjolstad, Ahrens, Kamil and Amarasinghe (2019). The loop around belongs to one thread, and so does its row.
 //!
 //! **Why it is right.** For each `j` the same terms are added, in the order of `k`, or, where the rows change places, in that of the other view; those of
@@ -29,13 +32,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::hold::compact;
 use super::machine::SHORT;
 use crate::base::{Arena, IndexId, RelationId};
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::loops::{
     Array, ArrayId, Bound, Buffer, BufferId, Cond, Decision, Domain, Fresh, Part, Place, Program, Real, RealId,
-    Segment, Stmt, changed_outside, mentioned, only_sums, predicate, reads, title,
+    Segment, Stmt, changed_outside, changes_outside, mentioned, only_sums, predicate, reads, title,
 };
 use crate::scalar::{Comparison, Function, Op};
 use crate::solver::Facts;
@@ -45,16 +49,20 @@ use crate::ty::Signature;
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let facts = program.signature.facts();
     let Program { signature, arrays, buffers, nests, .. } = program;
+    let before = (arrays.len(), buffers.len());
     for nest in nests {
         let names = Fresh::after(&nest.body);
         let name = format!("{}_row", title(buffers, nest));
-        let mut pass = Pass { signature, arrays, buffers, names, name, added: Vec::new() };
-        pass.body(&mut nest.body, &[], &facts)?;
-        let Pass { added, .. } = pass;
-        if !added.is_empty() {
-            nest.decisions.push(Decision::InRows { sums: added.len() });
-            nest.buffers.extend(added);
+        let mut pass = Pass { signature, arrays, buffers, names, name, added: Vec::new(), sums: 0 };
+        nest.body = pass.body(std::mem::take(&mut nest.body), &[], &facts)?;
+        let Pass { added, sums, .. } = pass;
+        nest.buffers.extend(added);
+        if sums > 0 {
+            nest.decisions.push(Decision::InRows { sums });
         }
+    }
+    if before != (program.arrays.len(), program.buffers.len()) {
+        compact(program);
     }
     Ok(())
 }
@@ -66,8 +74,9 @@ struct Pass<'a> {
     names: Fresh,
     /// What workspaces of the nest are called.
     name: String,
-    /// The workspaces that the nest got.
+    /// The workspaces that the nest got, and how many sums are added up in rows.
     added: Vec<BufferId>,
+    sums: usize,
 }
 
 /// A loop around, as an axis of workspaces: a coordinate and how many there are; nothing where none tells its iterations apart.
@@ -80,6 +89,13 @@ struct Places<'s> {
     around: &'s [(IndexId, Size)],
 }
 
+/// A loop over a whole axis that tells no place.
+#[derive(Clone)]
+struct Rank {
+    index: IndexId,
+    extent: Size,
+}
+
 /// What stands before a sum in the loop over places.
 #[derive(Clone, Default)]
 struct Before {
@@ -89,6 +105,8 @@ struct Before {
     tests: Vec<Cond>,
     /// What is known there.
     facts: Facts,
+    /// The loops inside of that over places, from outside in.
+    ranks: Vec<Rank>,
     /// Indices and registers that are none of these numbers.
     indices: BTreeSet<IndexId>,
     locals: BTreeSet<RealId>,
@@ -117,7 +135,7 @@ struct Made {
     numbers: Vec<Stmt>,
     /// What is asked before: where a sum is not read at all it is not made.
     test: Option<Cond>,
-    zeros: Stmt,
+    zeros: Vec<Stmt>,
     terms: Vec<Stmt>,
 }
 
@@ -127,10 +145,10 @@ impl Made {
         let mut out = Vec::new();
         let mut left = all.into_iter().peekable();
         while let Some(Made { mut numbers, test, zeros, mut terms }) = left.next() {
-            let mut together = vec![zeros];
+            let mut together = zeros;
             while let Some(next) = left.next_if(|next| next.test == test) {
                 numbers.extend(next.numbers);
-                together.push(next.zeros);
+                together.extend(next.zeros);
                 terms.extend(next.terms);
             }
             together.extend(terms);
@@ -154,7 +172,9 @@ struct Rows<'p, 'a> {
     /// Numbers that are known, and coordinates.
     numbers: BTreeMap<RealId, Real>,
     coordinates: BTreeMap<IndexId, ArrayId>,
-    /// The numbers that depend on the place, in order, and which those are.
+    /// The indices of places and of ranks.
+    free: BTreeSet<IndexId>,
+    /// The numbers that depend on these, in order, and which those are.
     dependent: Vec<Stmt>,
     varying: BTreeSet<RealId>,
     /// The workspaces, how long their rows are, and what is added to a coordinate to be a place.
@@ -163,40 +183,84 @@ struct Rows<'p, 'a> {
 
 impl Pass<'_> {
     // Loops and tests nest to a bounded depth.
-    fn body(&mut self, body: &mut Vec<Stmt>, around: &[Axis], facts: &Facts) -> Result<()> {
-        let mut at = 0;
-        while at < body.len() {
-            let stmt = &mut body[at];
-            match stmt {
-                Stmt::For { index, domain, body: inside, .. } => {
-                    let axis = self.axis(*index, domain, inside);
-                    let within: Vec<Axis> = around.iter().cloned().chain([axis]).collect();
-                    let mut known = facts.clone();
-                    predicate::assume(&mut known, *index, domain)?;
-                    self.body(inside, &within, &known)?;
+    fn body(&mut self, body: Vec<Stmt>, around: &[Axis], facts: &Facts) -> Result<Vec<Stmt>> {
+        let mut out = Vec::with_capacity(body.len());
+        for stmt in body {
+            if let Some(sunk) = self.sunk(&stmt, around) {
+                let before = self.sums;
+                let made = self.stmt(sunk, around, facts)?;
+                if self.sums > before {
+                    out.extend(made);
+                    continue;
                 }
-                Stmt::If { cond, body: inside } => self.body(inside, around, &predicate::under(facts, cond)?)?,
-                _ => {}
             }
-            let own: Option<Vec<(IndexId, Size)>> = around.iter().cloned().collect();
-            if let Some(around) = own.filter(|around| !around.is_empty())
-                && let Stmt::For { index, domain, lanes: 1, jam: 1, body: inside, .. } = stmt
-                && may_be_long(domain)
-            {
-                let places = Places { index: *index, domain, around: &around };
-                let mut facts = facts.clone();
-                predicate::assume(&mut facts, *index, domain)?;
-                let mut made = Vec::new();
-                self.sums(&places, inside, Before { facts, ..Before::default() }, &mut made)?;
-                let mut first = Made::joined(made);
-                let is_needless = self.in_place(&places, inside, &mut first);
-                let count = first.len();
-                body.splice(at..at + usize::from(is_needless), first);
-                at = (at + count).wrapping_sub(usize::from(is_needless));
-            }
-            at += 1;
+            out.extend(self.stmt(stmt, around, facts)?);
         }
-        Ok(())
+        Ok(out)
+    }
+
+    /// A statement, with what goes before it.
+    fn stmt(&mut self, mut stmt: Stmt, around: &[Axis], facts: &Facts) -> Result<Vec<Stmt>> {
+        match &mut stmt {
+            Stmt::For { index, domain, body, .. } => {
+                let within: Vec<Axis> = around.iter().cloned().chain([self.axis(*index, domain, body)]).collect();
+                let mut known = facts.clone();
+                predicate::assume(&mut known, *index, domain)?;
+                *body = self.body(std::mem::take(body), &within, &known)?;
+            }
+            Stmt::If { cond, body } => {
+                *body = self.body(std::mem::take(body), around, &predicate::under(facts, cond)?)?;
+            }
+            _ => {}
+        }
+        let own: Option<Vec<(IndexId, Size)>> = around.iter().cloned().collect();
+        let (Some(around), Stmt::For { index, domain, lanes: 1, jam: 1, body, .. }) = (own, &mut stmt) else {
+            return Ok(vec![stmt]);
+        };
+        if around.is_empty() || !may_be_long(domain) {
+            return Ok(vec![stmt]);
+        }
+        let places = Places { index: *index, domain, around: &around };
+        let mut facts = facts.clone();
+        predicate::assume(&mut facts, *index, domain)?;
+        let mut made = Vec::new();
+        self.sums(&places, body, Before { facts, ..Before::default() }, &mut made)?;
+        let mut out = Made::joined(made);
+        if !self.in_place(&places, body, &mut out) {
+            out.push(stmt);
+        }
+        Ok(out)
+    }
+
+    /// Loops inside of each other, of which the innermost is over places that what is summed up inside tells, with those that tell nothing inside of that
+    /// one; nothing where there are none of these, or no others.
+    fn sunk(&self, stmt: &Stmt, around: &[Axis]) -> Option<Stmt> {
+        let (mut loops, mut numbers, mut inner) = (Vec::new(), Vec::new(), std::slice::from_ref(stmt));
+        while let [defined @ .., Stmt::For { index, domain, lanes: 1, jam: 1, parallel: false, body }] = inner
+            && defined.iter().all(|stmt| matches!(stmt, Stmt::Define(..)))
+            && domain.whole_extent().is_some()
+        {
+            numbers.extend_from_slice(defined);
+            loops.push((*index, domain));
+            inner = body;
+        }
+        let (places, outer) = loops.split_last()?;
+        let mut tells = Tells::default();
+        inner.iter().for_each(|stmt| tells.note(stmt));
+        let told = tells.indices(numbers.iter().chain(inner));
+        let is_rank = |(i, domain): &&(IndexId, &Domain)| {
+            let is_long = domain.whole_extent().is_some_and(|n| n.as_constant().is_none());
+            is_long && !told.contains(i)
+        };
+        let (ranks, others): (Vec<_>, Vec<_>) = outer.iter().partition(is_rank);
+        if ranks.is_empty() || !told.contains(&places.0) || others.is_empty() && around.is_empty() {
+            return None;
+        }
+        let body = numbers.iter().chain(inner).cloned().collect();
+        let order = others.into_iter().chain([places]).chain(ranks);
+        let nested =
+            order.rev().fold(body, |body, (index, domain)| vec![Stmt::one_by_one(*index, (*domain).clone(), body)]);
+        nested.into_iter().next()
     }
 
     /// What tells the iterations of a loop apart.
@@ -251,6 +315,15 @@ impl Pass<'_> {
                         at += count;
                         continue;
                     }
+                    if let Stmt::For { index, domain, lanes: 1, jam: 1, body: inside, .. } = stmt
+                        && let Some(extent) = domain.whole_extent()
+                        && !changes_outside(inside)
+                    {
+                        let mut inner = before.clone();
+                        predicate::assume(&mut inner.facts, *index, domain)?;
+                        inner.ranks.push(Rank { index: *index, extent });
+                        self.sums(places, inside, inner, first)?;
+                    }
                 }
                 stmt => before.indices.extend(stmt.defines()),
             }
@@ -261,13 +334,11 @@ impl Pass<'_> {
 
     /// What makes the workspaces of a sum, and what reads them; nothing where terms do not know their places.
     fn sum(&mut self, places: &Places<'_>, stmt: &Stmt, before: &Before) -> Result<Option<(Made, Vec<Stmt>)>> {
-        let j = places.index;
         let sums: Vec<RealId> = changed_outside(std::slice::from_ref(stmt)).into_iter().collect();
-        let depends = mentioned([stmt]).contains(&j);
-        let is_known = mentioned([stmt]).iter().all(|i| !before.indices.contains(i));
-        if sums.is_empty() || !is_known || !depends {
+        if sums.is_empty() || mentioned([stmt]).iter().any(|i| before.indices.contains(i)) {
             return Ok(None);
         }
+        let free: BTreeSet<IndexId> = before.ranks.iter().map(|rank| rank.index).chain([places.index]).collect();
         self.names.again();
         let mut varying = BTreeSet::new();
         let mut known = BTreeMap::new();
@@ -276,41 +347,58 @@ impl Pass<'_> {
             if let Stmt::Define(r, real) = number {
                 known.insert(*r, real.clone());
             }
-            match varies(number, j, &mut varying) {
+            match varies(number, &free, &mut varying) {
                 true => dependent.push(number.clone()),
                 false => fixed.push(number.clone()),
             }
         }
-        let around: Vec<&Cond> = before.tests.iter().filter(|cond| !cond_varies(cond, j, &varying)).collect();
+        let around: Vec<&Cond> = before.tests.iter().filter(|cond| !cond_varies(cond, &free, &varying)).collect();
         let fixed = needed(&fixed, &[std::slice::from_ref(stmt), &dependent], &around);
         let numbers = self.names.body(&fixed)?;
         let tests = self
             .names
             .body(&[Stmt::If { cond: Cond::All(around.into_iter().cloned().collect()), body: Vec::new() }])?;
         let (coordinates, made) = (BTreeMap::new(), None);
-        let mut rows =
-            Rows { pass: self, places, before, sums: &sums, numbers: known, coordinates, dependent, varying, made };
+        let (sums, numbers_known) = (sums.as_slice(), known);
+        let mut rows = Rows {
+            pass: self,
+            places,
+            before,
+            sums,
+            numbers: numbers_known,
+            coordinates,
+            free,
+            dependent,
+            varying,
+            made,
+        };
         let mut terms = Vec::new();
         if !rows.stmts(std::slice::from_ref(stmt), &mut terms)? {
             return Ok(None);
         }
         let Some((made, extent, shift)) = rows.made else { return Ok(None) };
 
-        let (zero, each) = (self.names.fresh_real(), self.names.fresh_index());
-        let stores = made.iter().map(|w| Stmt::Store(places.place(*w, each.into()), zero));
-        let zeros = [Stmt::Define(zero, Real::Literal(0.0))].into_iter().chain(stores).collect();
-        let zeros = Stmt::one_by_one(each, Domain::whole(&extent)?, zeros);
+        let each = self.names.fresh_index();
+        let others: Vec<IndexId> = before.ranks.iter().map(|_| self.names.fresh_index()).collect();
+        let zero = self.names.fresh_real();
+        let stores = made.iter().map(|w| Stmt::Store(places.place(*w, each.into(), &others), zero));
+        let mut zeros: Vec<Stmt> = [Stmt::Define(zero, Real::Literal(0.0))].into_iter().chain(stores).collect();
+        for (index, rank) in others.iter().zip(&before.ranks).rev() {
+            zeros = vec![Stmt::one_by_one(*index, Domain::whole(&rank.extent)?, zeros)];
+        }
+        let zeros = vec![Stmt::one_by_one(each, Domain::whole(&extent)?, zeros)];
         let test = match tests.into_iter().next() {
             Some(Stmt::If { cond: Cond::All(conds), .. }) if !conds.is_empty() => Some(one(conds)),
             _ => None,
         };
         let first = Made { numbers, test, zeros, terms };
+        let ranks: Vec<IndexId> = before.ranks.iter().map(|rank| rank.index).collect();
 
-        let at = Affine::index(j).sub(&shift)?;
+        let at = Affine::index(places.index).sub(&shift)?;
         let mut read = Vec::new();
         for (r, w) in sums.iter().zip(&made) {
             let x = self.names.fresh_real();
-            read.push(Stmt::Define(x, Real::Load(places.place(*w, at.clone()))));
+            read.push(Stmt::Define(x, Real::Load(places.place(*w, at.clone(), &ranks))));
             read.push(Stmt::Accumulate(*r, x));
         }
         let sides = [at.clone(), extent.sub(&at)?.add_constant(-1)?];
@@ -319,6 +407,7 @@ impl Pass<'_> {
         if !beyond.is_empty() {
             read = vec![Stmt::If { cond: one(beyond), body: read }];
         }
+        self.sums += sums.len();
         self.added.extend(made);
         Ok(Some((first, read)))
     }
@@ -327,30 +416,46 @@ impl Pass<'_> {
 impl Pass<'_> {
     /// Whether a loop does nothing any more but to copy a row, which then is made where it is copied to.
     fn in_place(&mut self, places: &Places<'_>, body: &[Stmt], first: &mut [Stmt]) -> bool {
-        let [Stmt::Local(r), Stmt::Define(x, Real::Load(from)), Stmt::Accumulate(into, y), Stmt::Store(to, z)] = body
-        else {
+        let (mut ranks, mut body) = (Vec::new(), body);
+        while let [Stmt::For { index, lanes: 1, jam: 1, body: inside, .. }] = body {
+            ranks.push(*index);
+            body = inside;
+        }
+        let (numbers, others): (Vec<&Stmt>, Vec<&Stmt>) =
+            body.iter().partition(|stmt| matches!(stmt, Stmt::Define(..)));
+        let [Stmt::Local(r), Stmt::Accumulate(into, x), Stmt::Store(to, stored)] = others.as_slice() else {
             return false;
         };
+        let from = numbers.iter().find_map(|stmt| match stmt {
+            Stmt::Define(known, Real::Load(from)) if known == x => Some(from),
+            _ => None,
+        });
+        let Some(from) = from.filter(|_| into == r && stored == r) else { return false };
         let (Some(row), Some(buffer)) = (self.buffers.get(from.buffer), self.buffers.get(to.buffer)) else {
             return false;
         };
-        let axis = to.at.iter().position(|a| a.as_index() == Some(places.index));
-        let is_whole =
-            |axis: usize| places.extent().as_ref() == row.dims.last() && row.dims.last() == buffer.dims.get(axis);
-        let others = to.at.iter().filter(|a| a.mentions(places.index)).count();
-        let is_copied =
-            (into, z, y) == (r, r, x) && from.at.last() == to.at.get(axis.unwrap_or(usize::MAX)) && others == 1;
-        let Some(axis) = axis.filter(|axis| is_copied && buffer.entries.is_none() && is_whole(*axis)) else {
-            return false;
-        };
-        if !places.starts_at_zero() || self.added.last() != Some(&from.buffer) {
+        // Each axis of the row is one of what it is copied to, as a whole.
+        let first_axis = places.around.len();
+        let along: Vec<IndexId> = [places.index].into_iter().chain(ranks.iter().copied()).collect();
+        let is_whole = (first_axis..from.at.len()).zip(&along).all(|(axis, i)| {
+            let mut own = to.at.iter().enumerate().filter(|(_, a)| a.mentions(*i));
+            let (Some((other, at)), None) = (own.next(), own.next()) else { return false };
+            at.as_index() == Some(*i) && from.at.get(axis) == Some(at) && row.dims.get(axis) == buffer.dims.get(other)
+        });
+        let is_all = places.extent().as_ref() == row.dims.get(first_axis) && places.starts_at_zero();
+        let is_own = self.added.last() == Some(&from.buffer) && from.at.len() == first_axis + 1 + ranks.len();
+        if !is_whole || !is_all || !is_own || buffer.entries.is_some() {
             return false;
         }
-        let (own, rank) = (from.buffer, from.at.len());
+        let (own, to) = (from.buffer, to.clone());
         let mut put = |place: &mut Place| {
-            if place.buffer == own && place.at.len() == rank {
-                let mut at = to.at.clone();
-                at[axis] = place.at.pop().unwrap_or_default();
+            if place.buffer == own {
+                let value = |i: IndexId| {
+                    let at = along.iter().position(|other| *other == i)?;
+                    place.at.get(first_axis + at).cloned()
+                };
+                let at: Vec<Affine> =
+                    to.at.iter().map(|a| a.as_index().and_then(value).unwrap_or_else(|| a.clone())).collect();
                 *place = Place { buffer: to.buffer, at };
             }
         };
@@ -366,8 +471,9 @@ impl Places<'_> {
         lower.iter().all(|b| b.numerator.as_constant() == Some(0))
     }
 
-    fn place(&self, buffer: BufferId, last: Affine) -> Place {
-        Place { buffer, at: self.around.iter().map(|(i, _)| (*i).into()).chain([last]).collect() }
+    fn place(&self, buffer: BufferId, coordinate: Affine, ranks: &[IndexId]) -> Place {
+        let around = self.around.iter().map(|(i, _)| *i).map(Affine::index);
+        Place { buffer, at: around.chain([coordinate]).chain(ranks.iter().copied().map(Affine::index)).collect() }
     }
 
     /// How many places there are at most, over sizes.
@@ -391,23 +497,22 @@ impl Rows<'_, '_> {
     /// Statements under new names, of terms whose place is not known yet, where it becomes known before anything is added.
     // Loops and tests nest to a bounded depth.
     fn stmts(&mut self, stmts: &[Stmt], out: &mut Vec<Stmt>) -> Result<bool> {
-        let j = self.places.index;
         for (at, stmt) in stmts.iter().enumerate() {
             match stmt {
                 Stmt::Define(r, real) => {
                     self.numbers.insert(*r, real.clone());
-                    match varies(stmt, j, &mut self.varying) {
+                    match varies(stmt, &self.free, &mut self.varying) {
                         true => self.dependent.push(stmt.clone()),
                         false => self.again(stmt, out)?,
                     }
                 }
                 Stmt::Local(_) => self.again(stmt, out)?,
-                Stmt::Let { index, array, at, .. } if !at.mentions(j) => {
+                Stmt::Let { index, array, at, .. } if !mentions_any(at, &self.free) => {
                     self.coordinates.insert(*index, *array);
                     self.again(stmt, out)?;
                 }
                 Stmt::Find { .. } => return self.found(&stmts[at..], out),
-                Stmt::If { cond, body } if !cond_varies(cond, j, &self.varying) => {
+                Stmt::If { cond, body } if !cond_varies(cond, &self.free, &self.varying) => {
                     let Some(Stmt::If { cond, .. }) = self.head(&Stmt::If { cond: cond.clone(), body: Vec::new() })?
                     else {
                         continue;
@@ -434,9 +539,15 @@ impl Rows<'_, '_> {
                         return Ok(false);
                     }
                 }
+                Stmt::Accumulate(..) | Stmt::MulAdd(..) => {
+                    let Some((selector, told)) = self.selected(stmt, out)? else { return Ok(false) };
+                    if !self.add(&told, Some(&Cond::Support(selector)), std::slice::from_ref(stmt), out)? {
+                        return Ok(false);
+                    }
+                }
                 Stmt::For { index, domain, lanes: 1, jam: 1, parallel: false, body } => {
                     let mut mentions = false;
-                    domain.visit_affine(&mut |a| mentions |= a.mentions(j));
+                    domain.visit_affine(&mut |a| mentions |= mentions_any(a, &self.free));
                     if mentions {
                         return self.swapped(stmt, out);
                     }
@@ -490,7 +601,7 @@ impl Rows<'_, '_> {
         };
         let j = self.places.index;
         let Some((i, shift)) = unit(told)? else { return Ok(None) };
-        if i != j || place.at.iter().any(|a| a.mentions(j)) {
+        if i != j || place.at.iter().any(|a| mentions_any(a, &self.free)) {
             return Ok(None);
         }
         let (Some(extent), Some(shift_by)) = (self.places.extent(), shift.as_constant()) else { return Ok(None) };
@@ -504,6 +615,21 @@ impl Rows<'_, '_> {
         Ok(Some(Told { coordinate, extent, shift, asked: Some(Cond::NonNegative(below)) }))
     }
 
+    /// The number that selects what is added, and tells its place.
+    fn selected(&mut self, stmt: &Stmt, out: &mut Vec<Stmt>) -> Result<Option<(RealId, Told)>> {
+        let mut open = Vec::new();
+        stmt.visit_reads(&mut |r| open.push(r));
+        while let Some(r) = open.pop() {
+            if let Some(Real::Select(selector, a)) = self.numbers.get(&r).cloned() {
+                if let Some(told) = self.number(selector, out)? {
+                    return Ok(Some((selector, told)));
+                }
+                open.push(a);
+            }
+        }
+        Ok(None)
+    }
+
     /// A search for an entry in a row of a matrix, of which row or entry are told by the place, and what is done where it is there: all of the
     /// entries of the other row, or of this one.
     fn found(&mut self, stmts: &[Stmt], out: &mut Vec<Stmt>) -> Result<bool> {
@@ -514,7 +640,8 @@ impl Rows<'_, '_> {
             return Ok(false);
         };
         let Some(view) = self.pass.view(segment).filter(|_| a.as_index() == Some(*index)) else { return Ok(false) };
-        let told = match (segment.at.mentions(j), key.mentions(j)) {
+        let free = &self.free;
+        let told = match (mentions_any(&segment.at, free), mentions_any(key, free)) {
             (true, false) => unit(&segment.at)?,
             (false, true) => unit(key)?,
             _ => None,
@@ -564,7 +691,7 @@ impl Rows<'_, '_> {
             || at.as_index() != Some(*k)
             || sought != *n
             || a.as_index() != Some(*f)
-            || elsewhere.iter().any(|i| segment.at.mentions(*i))
+            || elsewhere.iter().chain(&self.free).any(|i| segment.at.mentions(*i))
         {
             return Ok(false);
         }
@@ -631,12 +758,8 @@ impl Rows<'_, '_> {
         let (buffers, extent, shift) = match &self.made {
             Some(made) => made.clone(),
             None => {
-                let made = (
-                    self.pass.workspaces(self.places, self.sums.len(), &told.extent),
-                    told.extent.clone(),
-                    told.shift.clone(),
-                );
-                self.made.insert(made).clone()
+                let buffers = self.pass.workspaces(self.places, self.before, self.sums.len(), &told.extent);
+                self.made.insert((buffers, told.extent.clone(), told.shift.clone())).clone()
             }
         };
         if extent != told.extent || shift != told.shift {
@@ -646,29 +769,54 @@ impl Rows<'_, '_> {
         let mut tests = Vec::new();
         if !needs.is_empty() || mentioned(body).contains(&j) {
             let Some(bounds) = self.places.bounds() else { return Ok(false) };
-            let own = self.before.tests.iter().filter(|cond| cond_varies(cond, j, &self.varying));
+            let own = self.before.tests.iter().filter(|cond| cond_varies(cond, &self.free, &self.varying));
             tests = bounds.into_iter().chain(own.cloned()).collect();
         }
         let needs = needed(&self.dependent, &[body], &tests.iter().chain(also).collect::<Vec<_>>());
-        if reads_any(&[&needs, body], &self.before.locals)
-            || tests.iter().chain(also).any(|cond| asks_any(cond, &self.before.locals))
-        {
+        let locals = &self.before.locals;
+        if reads_any(&[&needs, body], locals) || tests.iter().chain(also).any(|cond| asks_any(cond, locals)) {
             return Ok(false);
         }
         self.pass.names.fix(j, told.coordinate.add(&told.shift)?);
-        let place = |w: &BufferId| self.places.place(*w, told.coordinate.clone());
-        let places: BTreeMap<RealId, Place> = self.sums.iter().copied().zip(buffers.iter().map(place)).collect();
-        let (about_indices, about_numbers): (Vec<Cond>, Vec<Cond>) =
-            tests.into_iter().partition(|cond| !asks_numbers(cond));
-        let mut inside = self.pass.names.body(&needs)?;
-        let Some(terms) = self.pass.terms(body, &places)? else { return Ok(false) };
-        let about_numbers: Vec<Cond> = about_numbers.into_iter().chain(also.cloned()).collect();
-        inside.extend(self.pass.under(about_numbers, terms)?);
-        let mut inside = self.pass.under(about_indices, inside)?;
-        if let Some(asked) = &told.asked {
-            inside = vec![Stmt::If { cond: asked.clone(), body: inside }];
+        let mut ranks = Vec::new();
+        for rank in &self.before.ranks {
+            let head = Stmt::one_by_one(rank.index, Domain::whole(&rank.extent)?, Vec::new());
+            let Some(Stmt::For { index, domain, .. }) = self.head(&head)? else { return Ok(false) };
+            ranks.push((index, domain));
         }
-        out.extend(inside);
+        let own: Vec<IndexId> = ranks.iter().map(|(i, _)| *i).collect();
+        let place = |w: &BufferId| self.places.place(*w, told.coordinate.clone(), &own);
+        let places: BTreeMap<RealId, Place> = self.sums.iter().copied().zip(buffers.iter().map(place)).collect();
+        // What tells places is asked once for all ranks.
+        let is_outside = |cond: &Cond| !self.before.ranks.iter().any(|rank| cond_mentions(cond, rank.index));
+        let (outside, inside): (Vec<Cond>, Vec<Cond>) =
+            tests.into_iter().partition(|cond| !asks_numbers(cond) && is_outside(cond));
+        let mut told_once = Vec::new();
+        let mut inner = needs;
+        if let Some(Cond::Support(selector)) = also
+            && !ranks.is_empty()
+        {
+            told_once = needed(&inner, &[], &[&Cond::Support(*selector)]);
+            inner.retain(|stmt| !told_once.contains(stmt));
+        }
+        let mut first = self.pass.names.body(&told_once)?;
+        let mut all = self.pass.names.body(&inner)?;
+        let Some(terms) = self.pass.terms(body, &places)? else { return Ok(false) };
+        let is_first = !told_once.is_empty();
+        let beside = inside.into_iter().chain(also.filter(|_| !is_first).cloned()).collect();
+        all.extend(self.pass.under(beside, None, terms)?);
+        for (index, domain) in ranks.into_iter().rev() {
+            all = vec![Stmt::one_by_one(index, domain, all)];
+        }
+        if is_first {
+            all = self.pass.under(also.cloned().into_iter().collect(), None, all)?;
+        }
+        first.extend(all);
+        let mut all = self.pass.under(outside, told.asked.as_ref(), first)?;
+        if let Some(asked) = &told.asked {
+            all = vec![Stmt::If { cond: asked.clone(), body: all }];
+        }
+        out.extend(all);
         Ok(true)
     }
 }
@@ -707,7 +855,7 @@ impl Pass<'_> {
             match stmt {
                 Stmt::If { cond, body } if !inside.is_empty() => {
                     let Some(body) = self.terms(body, places)? else { return Ok(None) };
-                    out.extend(self.under(vec![cond.clone()], body)?);
+                    out.extend(self.under(vec![cond.clone()], None, body)?);
                 }
                 // What an inner loop adds is added when it is done.
                 Stmt::For { .. } if !inside.is_empty() => {
@@ -733,17 +881,19 @@ impl Pass<'_> {
         Ok(Some(out))
     }
 
-    /// Statements under tests that are renamed, but for those that always hold.
-    fn under(&mut self, tests: Vec<Cond>, body: Vec<Stmt>) -> Result<Vec<Stmt>> {
+    /// Statements under tests that are renamed, but for those that always hold, and one that is asked anyway.
+    fn under(&mut self, tests: Vec<Cond>, asked: Option<&Cond>, body: Vec<Stmt>) -> Result<Vec<Stmt>> {
         let test = self.names.body(&[Stmt::If { cond: Cond::All(tests), body: Vec::new() }])?;
         let Some(Stmt::If { cond: Cond::All(conds), .. }) = test.into_iter().next() else { return Ok(Vec::new()) };
-        let open: Vec<Cond> =
-            conds.into_iter().filter(|cond| !matches!(cond, Cond::NonNegative(a) if is_positive(a))).collect();
+        let holds = |cond: &Cond| asked == Some(cond) || matches!(cond, Cond::NonNegative(a) if is_positive(a));
+        let open: Vec<Cond> = conds.into_iter().filter(|cond| !holds(cond)).collect();
         Ok(if open.is_empty() { body } else { vec![Stmt::If { cond: one(open), body }] })
     }
 
-    fn workspaces(&mut self, places: &Places<'_>, count: usize, extent: &Size) -> Vec<BufferId> {
-        let dims: Vec<Size> = places.around.iter().map(|(_, n)| n.clone()).chain([extent.clone()]).collect();
+    fn workspaces(&mut self, places: &Places<'_>, before: &Before, count: usize, extent: &Size) -> Vec<BufferId> {
+        let around = places.around.iter().map(|(_, n)| n);
+        let dims: Vec<Size> =
+            around.chain([extent]).chain(before.ranks.iter().map(|rank| &rank.extent)).cloned().collect();
         (0..count).map(|_| self.buffers.push(Buffer::workspace(self.name.clone(), None, dims.clone()))).collect()
     }
 
@@ -824,10 +974,10 @@ fn is_positive(a: &Affine) -> bool {
     a.offset() >= 0 && a.terms().iter().all(|(v, k)| *k >= 0 && !matches!(v, Var::Apply(_)))
 }
 
-/// Whether a number depends on an index, or on one of those that do, which it then is.
-fn varies(stmt: &Stmt, j: IndexId, varying: &mut BTreeSet<RealId>) -> bool {
+/// Whether a number depends on some indices, or on one of those that do, which it then is.
+fn varies(stmt: &Stmt, free: &BTreeSet<IndexId>, varying: &mut BTreeSet<RealId>) -> bool {
     let mut found = false;
-    stmt.visit_affine(&mut |a| found |= a.mentions(j));
+    stmt.visit_affine(&mut |a| found |= mentions_any(a, free));
     stmt.visit_reads(&mut |r| found |= varying.contains(&r));
     if let (true, Stmt::Define(r, _)) = (found, stmt) {
         varying.insert(*r);
@@ -835,9 +985,17 @@ fn varies(stmt: &Stmt, j: IndexId, varying: &mut BTreeSet<RealId>) -> bool {
     found
 }
 
-fn cond_varies(cond: &Cond, j: IndexId, varying: &BTreeSet<RealId>) -> bool {
-    let mut found = asks_any(cond, varying);
-    cond.visit_affine(&mut |a| found |= a.mentions(j));
+fn mentions_any(a: &Affine, free: &BTreeSet<IndexId>) -> bool {
+    free.iter().any(|i| a.mentions(*i))
+}
+
+fn cond_varies(cond: &Cond, free: &BTreeSet<IndexId>, varying: &BTreeSet<RealId>) -> bool {
+    asks_any(cond, varying) || free.iter().any(|i| cond_mentions(cond, *i))
+}
+
+fn cond_mentions(cond: &Cond, i: IndexId) -> bool {
+    let mut found = false;
+    cond.visit_affine(&mut |a| found |= a.mentions(i));
     found
 }
 
@@ -872,4 +1030,53 @@ fn needed(numbers: &[Stmt], bodies: &[&[Stmt]], tests: &[&Cond]) -> Vec<Stmt> {
     }
     kept.reverse();
     kept
+}
+
+/// What the places of terms may depend on.
+#[derive(Default)]
+struct Tells {
+    indices: BTreeSet<IndexId>,
+    /// The registers that select terms.
+    selectors: BTreeSet<RealId>,
+}
+
+impl Tells {
+    // Loops and tests nest to a bounded depth.
+    fn note(&mut self, stmt: &Stmt) {
+        match stmt {
+            Stmt::Define(_, Real::Select(selector, _)) => self.selectors.extend([*selector]),
+            Stmt::Define(..) | Stmt::Local(_) | Stmt::Store(..) => {}
+            Stmt::If { cond, .. } => cond.visit_reads(&mut |r| self.selectors.extend([r])),
+            _ => {}
+        }
+        match stmt {
+            Stmt::Define(..) | Stmt::Store(..) => {}
+            Stmt::For { domain, .. } => domain.visit_affine(&mut |a| self.mention(a)),
+            Stmt::If { cond, .. } => cond.visit_affine(&mut |a| self.mention(a)),
+            stmt if stmt.body().is_empty() => stmt.visit_affine(&mut |a| self.mention(a)),
+            stmt => stmt.visit_indices(&mut |i| self.indices.extend([i])),
+        }
+        stmt.body().iter().for_each(|stmt| self.note(stmt));
+    }
+
+    fn mention(&mut self, a: &Affine) {
+        a.visit(&mut |v| {
+            if let Var::Index(i) = v {
+                self.indices.insert(*i);
+            }
+        });
+    }
+
+    /// All indices, with those of the numbers that selectors are made of.
+    fn indices<'a>(mut self, stmts: impl DoubleEndedIterator<Item = &'a Stmt>) -> BTreeSet<IndexId> {
+        let mut numbers = Vec::new();
+        stmts.for_each(|stmt| stmt.visit(&mut |stmt| numbers.extend(matches!(stmt, Stmt::Define(..)).then_some(stmt))));
+        for stmt in numbers.into_iter().rev() {
+            if matches!(stmt, Stmt::Define(r, _) if self.selectors.contains(r)) {
+                stmt.visit_reads(&mut |r| self.selectors.extend([r]));
+                stmt.visit_affine(&mut |a| self.mention(a));
+            }
+        }
+        self.indices
+    }
 }

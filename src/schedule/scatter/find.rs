@@ -8,9 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{IndexId, RelationId};
 use crate::index::{Affine, Size, Var};
-use crate::loops::{
-    Array, Bound, BufferId, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt, stores,
-};
+use crate::loops::{Array, BufferId, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt, stores};
 use crate::scalar::{Comparison, Function, Op};
 
 /// What is added for a source.
@@ -25,8 +23,6 @@ pub(super) enum Term {
 pub(super) enum Source {
     /// The tuples of a relation that have the target on an axis: the indices that are their coordinates, by axis, and their entries.
     Tuples { relation: RelationId, axis: usize, coordinates: Vec<(usize, IndexId)>, entries: Vec<IndexId> },
-    /// All places of an axis, of which a register selects those where a workspace is not zero at the source, on this axis of it, and the target, on the other.
-    Places { from: BufferId, source: (IndexId, Size), axis: usize, selects: RealId },
     /// All places of an axis, at each of which a number tells the target: it is the number and a constant.
     Numbers { source: (IndexId, Size), number: Place, shift: i64 },
 }
@@ -53,7 +49,7 @@ impl Sum {
             Source::Tuples { coordinates, entries, .. } => {
                 coordinates.iter().map(|(_, i)| *i).chain(entries.iter().copied()).collect()
             }
-            Source::Places { source, .. } | Source::Numbers { source, .. } => vec![source.0],
+            Source::Numbers { source, .. } => vec![source.0],
         };
         let mentions = |place: &Place, i: IndexId| place.at.iter().any(|a| a.mentions(i));
         let is_taken = move |place: &&Place| {
@@ -64,17 +60,16 @@ impl Sum {
     }
 }
 
-/// The only store to a buffer in a nest.
-pub(in crate::ir::schedule) struct OnlyStore {
+/// Where a nest stores the number of a source.
+pub(super) struct Told {
     /// The number of the statement of the nest that it is in.
     pub top: usize,
-    pub at: Vec<Affine>,
-    pub value: RealId,
+    /// The source.
+    pub source: Affine,
 }
 
-/// The only store to a buffer that a nest makes zero before, in loops that take one value at a time, of which the outermost is parallel.
-pub(in crate::ir::schedule) fn only_store(nest: &Nest, buffer: BufferId) -> Option<OnlyStore> {
-    nest.body.iter().any(|stmt| *stmt == Stmt::Fill(buffer)).then_some(())?;
+/// The only store to a buffer of one axis in a nest, in loops that take one value at a time, of which the outermost is parallel.
+pub(super) fn told(nest: &Nest, buffer: BufferId) -> Option<Told> {
     let holds = |stmt: &Stmt| stores([stmt]).iter().any(|place| place.buffer == buffer);
     let top = nest.body.iter().position(holds)?;
     let mut stmt = nest.body.get(top)?;
@@ -83,13 +78,14 @@ pub(in crate::ir::schedule) fn only_store(nest: &Nest, buffer: BufferId) -> Opti
     }
     loop {
         match stmt {
-            Stmt::For { lanes: 1, jam: 1, body, .. } | Stmt::If { body, .. } => {
+            Stmt::For { lanes: 1, jam: 1, body, .. } => {
                 let mut inside = body.iter().filter(|stmt| holds(stmt));
                 stmt = inside.next()?;
                 inside.next().is_none().then_some(())?;
             }
-            Stmt::Store(place, value) => {
-                return (place.at.len() == 2).then(|| OnlyStore { top, at: place.at.clone(), value: *value });
+            Stmt::Store(place, _) => {
+                let [source] = place.at.as_slice() else { return None };
+                return Some(Told { top, source: source.clone() });
             }
             _ => return None,
         }
@@ -140,7 +136,7 @@ impl<'a> Finder<'a> {
                 Stmt::For { index, domain, jam: 1, body, .. } => match self.sum(stmt, &scope) {
                     Some(sum) => found.push((path.clone(), sum)),
                     None => {
-                        if let Some(extent) = extent(domain.whole_of()) {
+                        if let Some(extent) = domain.whole_of().whole_extent() {
                             let mut scope = scope.clone();
                             scope.around.push((*index, extent));
                             self.inside(body, &scope, path, found);
@@ -164,10 +160,7 @@ impl<'a> Finder<'a> {
     fn sum(&self, stmt: &'a Stmt, scope: &Scope<'a>) -> Option<Sum> {
         match stmt {
             Stmt::For { domain: Domain::Segment(_), .. } if !scope.tested => self.over_tuples(stmt, scope),
-            Stmt::For { domain: Domain::Range { .. }, .. } => {
-                let places = if scope.tested { None } else { self.over_places(stmt, scope) };
-                places.or_else(|| self.over_numbers(stmt, scope))
-            }
+            Stmt::For { domain: Domain::Range { .. }, .. } => self.over_numbers(stmt, scope),
             _ => None,
         }
     }
@@ -196,57 +189,10 @@ impl<'a> Finder<'a> {
         Some(Sum { target, ranks, source, items, added, locals, tail })
     }
 
-    /// A sum over a whole axis of what a workspace selects.
-    fn over_places(&self, stmt: &'a Stmt, scope: &Scope<'a>) -> Option<Sum> {
-        let Stmt::For { index, domain, body, .. } = stmt else { return None };
-        let source = (*index, extent(domain)?);
-        let (mut items, mut added) = (Vec::new(), Vec::new());
-        for stmt in body {
-            match stmt {
-                Stmt::Define(..) => items.push(stmt),
-                Stmt::Accumulate(r, _) if added.iter().any(|(known, _)| known == r) => return None,
-                Stmt::Accumulate(r, a) => added.push((*r, *a)),
-                _ => return None,
-            }
-        }
-        let defined = |r: RealId| {
-            items.iter().find_map(|stmt| match stmt {
-                Stmt::Define(known, real) if *known == r => Some(real),
-                _ => None,
-            })
-        };
-        let selector = |(_, a): &(RealId, RealId)| match defined(*a) {
-            Some(Real::Select(selects, _)) => Some(*selects),
-            _ => None,
-        };
-        let selects = added.first().and_then(selector)?;
-        if added.iter().any(|one| selector(one) != Some(selects)) {
-            return None;
-        }
-        let Some(Real::Load(place)) = defined(selects) else { return None };
-        let [first, second] = place.at.as_slice() else { return None };
-        let axis = if first.as_index() == Some(*index) { 0 } else { 1 };
-        let [s, t] = if axis == 0 { [first, second] } else { [second, first] };
-        let buffer = self.program.buffers.get(place.buffer)?;
-        let target = scope.around.iter().find(|(i, _)| t.as_index() == Some(*i))?.clone();
-        let whole = buffer.entries.is_none()
-            && buffer.dims.get(axis) == Some(&source.1)
-            && buffer.dims.get(1 - axis) == Some(&target.1);
-        let others = items.iter().filter(|stmt| stmt.load().is_some_and(|other| other.buffer == place.buffer)).count();
-        if s.as_index() != Some(*index) || !whole || others != 1 || !scope.tests.is_empty() {
-            return None;
-        }
-        let added: Vec<(RealId, Term)> = added.into_iter().map(|(r, a)| (r, Term::Number(a))).collect();
-        let items = self.needed(&items, scope, &added, &BTreeSet::from([*index]))?;
-        let ranks = ranks(scope, target.0, &items);
-        let source = Source::Places { from: place.buffer, source, axis, selects };
-        Some(Sum { target, ranks, source, items, added, locals: Vec::new(), tail: Vec::new() })
-    }
-
     /// A sum over a whole axis of what is selected where a number is the target.
     fn over_numbers(&self, stmt: &'a Stmt, scope: &Scope<'a>) -> Option<Sum> {
         let Stmt::For { index, domain, body, .. } = stmt else { return None };
-        let source = (*index, extent(domain)?);
+        let source = (*index, domain.whole_extent()?);
         let (mut items, mut added): (Vec<&Stmt>, Vec<(RealId, Term)>) = Default::default();
         for stmt in body {
             let (r, term) = match stmt {
@@ -461,16 +407,4 @@ impl<'a> Walk<'_, 'a> {
         }
         Some(())
     }
-}
-
-/// The length of a whole axis, whose values a loop takes.
-fn extent(domain: &Domain) -> Option<Size> {
-    let Domain::Range { lower, upper } = domain else { return None };
-    let ([Bound { numerator: low, divisor: 1 }], [Bound { numerator: high, divisor: 1 }]) =
-        (lower.as_slice(), upper.as_slice())
-    else {
-        return None;
-    };
-    let is_size = high.terms().iter().all(|(v, _)| matches!(v, Var::Size(_)));
-    (low.as_constant() == Some(0) && is_size).then(|| high.add_constant(1).ok()).flatten()
 }

@@ -16,14 +16,13 @@
 //! which one in a hundred has the target takes the others, too. Where what belongs to the sources does not fit the caches and the sums do, it is
 //! better to go through the sources in their order and add to the sums: a *scatter*, which is the transposed gather.
 //!
-//! There are three kinds of such sums:
+//! There are two kinds of such sums:
 //!
 //! - Along a view of a relation that is not in the order in which its entries are numbered ([`find`]: `Tuples`). They become a nest of their own, over the
 //!   view that is in this order.
-//! - Over all sources, of what a workspace selects that is zero but for one target of each source, as where an extremum is (`Places`). What is added
-//!   for a source is added where that place is stored, so that the workspace is needed no more.
-//! - Over all sources, at each of which a number tells its target (`Numbers`). They become a nest of their own, wherever there are some targets: it takes a
-//!   step for each source, not one for each source and target.
+//! - Over all sources, at each of which a number tells its target (`Numbers`), as where an extremum is. What is added for a source is added where its
+//!   number is stored, if there are several parts, or in a nest of its own: wherever there are some targets, since it takes a step for each source, not
+//!   one for each source and target.
 //!
 //! **The order of sums** depends on sizes alone: `P` comes from how many targets and sources there are, each part adds in the order of the sources, and the
 //! parts are added in order. So bits are the same on any number of threads. A place of `w` belongs to one part, and is read and written by it alone.
@@ -41,12 +40,11 @@ use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Size};
 use crate::loops::{
-    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Part, Place, Program, Real,
-    RealId, Segment, Stmt, has_calls, loads,
+    Array, ArrayId, Buffer, BufferId, Cond, Decision, Domain, Fresh, Nest, Part, Place, Program, Real, RealId, Segment,
+    Stmt, has_calls, loads,
 };
 use crate::ty::RelationKind;
-pub(super) use find::only_store;
-use find::{Finder, Source, Sum, Term};
+use find::{Finder, Source, Sum, Term, Told, told};
 
 /// The fewest parts of sources: there may be as many threads.
 const LEAST_PARTS: u64 = 4;
@@ -67,6 +65,15 @@ pub struct Sizes<'a> {
     pub cached: u64,
 }
 
+/// Whether a nest has sums of which a number tells the target of each source, and there may be enough targets.
+pub(super) fn has_told_sums(program: &Program, nest: &Nest) -> bool {
+    let is_told = |sum: &Sum| {
+        let is_few = sum.target.1.as_constant().is_some_and(|n| n.unsigned_abs() < LEAST_TARGETS);
+        matches!(sum.source, Source::Numbers { .. }) && !is_few
+    };
+    Finder::of(program, nest).sums().iter().any(|(_, sum)| is_told(sum))
+}
+
 /// Computes sums by target in the order of their sources, where that is faster for these sizes.
 pub(super) fn run(program: Program, sizes: Option<&Sizes<'_>>) -> Result<Program> {
     let scattered = sizes.map_or(Ok(None), |sizes| scattered(&program, sizes))?;
@@ -78,7 +85,6 @@ fn scattered(program: &Program, sizes: &Sizes<'_>) -> Result<Option<Program>> {
         program: Program { nests: Vec::with_capacity(program.nests.len()), ..program.clone() },
         sizes,
         cut: BTreeMap::new(),
-        selected: Vec::new(),
     };
     let mut any = false;
     for nest in &program.nests {
@@ -97,7 +103,7 @@ fn scattered(program: &Program, sizes: &Sizes<'_>) -> Result<Option<Program>> {
     if !any {
         return Ok(None);
     }
-    pass.forget();
+    hold::compact(&mut pass.program);
     let program = pass.program;
     if cfg!(debug_assertions) {
         crate::stages::check("scatter", &program)?;
@@ -203,8 +209,6 @@ struct Pass<'a> {
     sizes: &'a Sizes<'a>,
     /// The index of the parts of nests that were cut, by their number, and how many they are.
     cut: BTreeMap<usize, (IndexId, u32)>,
-    /// Workspaces that were read to select.
-    selected: Vec<BufferId>,
 }
 
 impl Pass<'_> {
@@ -212,7 +216,6 @@ impl Pass<'_> {
     fn sum(&mut self, nest: &Nest, sum: &Sum) -> Result<Option<(BufferId, u32)>> {
         match &sum.source {
             Source::Tuples { .. } => self.by_tuples(nest, sum),
-            Source::Places { from, .. } => self.by_places(nest, sum, *from),
             Source::Numbers { source, number, shift } => self.by_numbers(nest, sum, source, (number, *shift)),
         }
     }
@@ -329,56 +332,7 @@ impl Pass<'_> {
         Ok(Some((buffer, parts)))
     }
 
-    /// Adds what belongs to a source where the nest before has its target.
-    fn by_places(&mut self, nest: &Nest, sum: &Sum, from: BufferId) -> Result<Option<(BufferId, u32)>> {
-        let Source::Places { source, axis, selects, .. } = &sum.source else { return Ok(None) };
-        let writer = self.program.nests.iter().position(|nest| nest.buffers.contains(&from));
-        let Some((at, place)) = writer.and_then(|at| Some((at, only_store(self.program.nests.get(at)?, from)?))) else {
-            return Ok(None);
-        };
-        let later = |place: &&Place| self.program.nests[at..].iter().any(|nest| nest.buffers.contains(&place.buffer));
-        if loads(&sum.items).iter().filter(|place| place.buffer != from).any(later) {
-            return Ok(None);
-        }
-        let worth = || {
-            let row = self.row(sum)?;
-            let sums = self.length(&sum.target.1)?.checked_mul(row)?;
-            self.parts(self.length(&source.1)?.checked_mul(row)?, sums)
-        };
-        let known = self.cut.get(&at).copied();
-        let Some(parts) = worth().map(|parts| known.map_or(parts, |(_, parts)| parts)) else { return Ok(None) };
-        let buffer = self.workspace(nest, sum, parts)?;
-        let mut local = Fresh::after(&nest.body);
-        let placeholder = local.fresh_index();
-        let (mut shared, own) = sum.add(buffer, placeholder, &mut local)?;
-        shared.extend(own);
-        shared.retain(|stmt| !defines(stmt, *selects));
-
-        let writer = &mut self.program.nests[at];
-        let mut names = Fresh::after(&writer.body);
-        let part = match known {
-            Some((part, _)) => part,
-            None => {
-                let part = names.fresh_index();
-                cut(&mut writer.body[place.top], part, parts)?;
-                self.cut.insert(at, (part, parts));
-                part
-            }
-        };
-        names.keep(placeholder, part);
-        names.fix(source.0, place.at[*axis].clone());
-        names.fix(sum.target.0, place.at[1 - *axis].clone());
-        names.alias(*selects, place.value);
-        let added = names.body(&shared)?;
-        insert(&mut writer.body[place.top], from, &added);
-        writer.body.insert(0, Stmt::Fill(buffer));
-        writer.buffers.push(buffer);
-        writer.decisions.push(Decision::Scattered { parts });
-        self.selected.push(from);
-        Ok(Some((buffer, parts)))
-    }
-
-    /// A nest over all sources, each of which adds to the target that its number tells, before the nest on the way.
+    /// Has each source add to the target that its number tells: where the number is stored, or in a nest over all sources before the one on the way.
     fn by_numbers(
         &mut self,
         nest: &Nest,
@@ -394,21 +348,31 @@ impl Pass<'_> {
             let added = self.length(&source.1)?.checked_mul(row)?;
             Some(self.parts(added, targets.checked_mul(row)?).unwrap_or(1))
         };
-        let Some(parts) = worth() else { return Ok(None) };
+        let Some(mut parts) = worth() else { return Ok(None) };
+        let stored = if parts > 1 { self.stored(sum, number, source.0) } else { None };
+        let known = stored.as_ref().and_then(|(at, _)| self.cut.get(at).copied());
+        parts = known.map_or(parts, |(_, parts)| parts);
         let buffer = self.workspace(nest, sum, parts)?;
         let mut local = Fresh::after(&nest.body);
         let placeholder = local.fresh_index();
         let (shared, own) = sum.add(buffer, placeholder, &mut local)?;
 
-        let mut names = Fresh::after(&[]);
-        let (part, from, told) = (names.fresh_index(), names.fresh_index(), names.fresh_index());
+        let mut names = match &stored {
+            Some((at, _)) => Fresh::after(&self.program.nests[*at].body),
+            None => Fresh::after(&[]),
+        };
+        let part = known.map_or_else(|| names.fresh_index(), |(part, _)| part);
+        let (from, told) = match &stored {
+            Some((_, stored)) => (stored.source.clone(), names.fresh_index()),
+            None => (names.fresh_index().into(), names.fresh_index()),
+        };
         let target = Affine::index(told).add_constant(shift)?;
         names.keep(placeholder, part);
-        names.keep(source.0, from);
+        names.fix(source.0, from.clone());
         names.fix(sum.target.0, target.clone());
         let shared = names.body(&shared)?;
         let own = names.body(&own)?;
-        let at = number.at.iter().map(|a| a.substitute(&|i| (i == source.0).then(|| from.into())));
+        let at = number.at.iter().map(|a| a.substitute(&|i| (i == source.0).then(|| from.clone())));
         let place = Place { buffer: number.buffer, at: at.collect::<crate::index::Checked<_>>()? };
         let extent = &sum.target.1;
         // The number is that of a target, so it is no larger than this.
@@ -416,10 +380,23 @@ impl Pass<'_> {
         let told = Stmt::Length { index: told, place, most };
         let below = Cond::NonNegative(extent.sub(&target)?.add_constant(-1)?);
         let cond = if shift < 0 { Cond::All(vec![Cond::NonNegative(target), below]) } else { below };
-        let body = vec![told, Stmt::If { cond, body: own }];
+        let added = vec![told, Stmt::If { cond, body: own }];
+        if let Some((at, stored)) = stored {
+            let writer = &mut self.program.nests[at];
+            if known.is_none() {
+                cut(&mut writer.body[stored.top], part, parts)?;
+                self.cut.insert(at, (part, parts));
+            }
+            insert(&mut writer.body[stored.top], number.buffer, &added);
+            writer.body.splice(0..0, [Stmt::Fill(buffer)].into_iter().chain(shared));
+            writer.buffers.push(buffer);
+            writer.decisions.push(Decision::Scattered { parts });
+            return Ok(Some((buffer, parts)));
+        }
+        let Some(from) = from.as_index() else { return Ok(None) };
         let whole = Box::new(Domain::whole(&source.1)?);
         let domain = Domain::Part { whole, part: part.into(), parts, grain: 1 };
-        let inside = vec![Stmt::one_by_one(from, domain, body)];
+        let inside = vec![Stmt::one_by_one(from, domain, added)];
         let domain = Domain::whole(&Affine::constant(i64::from(parts)))?;
         let all = Stmt::For { index: part, domain, lanes: 1, jam: 1, parallel: true, body: inside };
         let body = [Stmt::Fill(buffer)].into_iter().chain(shared).chain([all]).collect();
@@ -427,19 +404,15 @@ impl Pass<'_> {
         Ok(Some((buffer, parts)))
     }
 
-    /// Workspaces that selected and are read no more are not stored.
-    fn forget(&mut self) {
-        let program = &mut self.program;
-        let rounded = |b: &BufferId| program.rounded.iter().any(|rounded| rounded.from == *b);
-        let is_read = |b: &BufferId| program.nests.iter().any(|nest| loads(&nest.body).iter().any(|p| p.buffer == *b));
-        let is_own = |b: &BufferId| program.buffers.get(*b).is_some_and(|b| b.kind == BufferKind::Workspace);
-        let gone: Vec<BufferId> =
-            self.selected.iter().copied().filter(|b| is_own(b) && !is_read(b) && !rounded(b)).collect();
-        for nest in &mut program.nests {
-            nest.buffers.retain(|b| !gone.contains(b));
-            without(&mut nest.body, &gone);
-        }
-        hold::compact(program);
+    /// The nest that stores the numbers of all sources, and where, if what is added for a source is known there.
+    fn stored(&self, sum: &Sum, number: &Place, source: IndexId) -> Option<(usize, Told)> {
+        let at = self.program.nests.iter().position(|nest| nest.buffers.contains(&number.buffer))?;
+        let found = told(self.program.nests.get(at)?, number.buffer)?;
+        let later = |place: &&Place| self.program.nests[at..].iter().any(|nest| nest.buffers.contains(&place.buffer));
+        let is_known =
+            loads(&sum.items).iter().filter(|place| place.buffer != number.buffer).all(|place| !later(place));
+        let is_own = matches!(number.at.as_slice(), [a] if a.as_index() == Some(source));
+        (is_known && is_own).then_some((at, found))
     }
 }
 
@@ -465,18 +438,5 @@ fn insert(stmt: &mut Stmt, buffer: BufferId, added: &[Stmt]) {
     body.iter_mut().for_each(|stmt| insert(stmt, buffer, added));
     if let Some(at) = body.iter().position(|stmt| stmt.store().is_some_and(|place| place.buffer == buffer)) {
         body.splice(at + 1..at + 1, added.iter().cloned());
-    }
-}
-
-/// Takes stores to buffers away.
-fn without(body: &mut Vec<Stmt>, gone: &[BufferId]) {
-    body.retain(|stmt| match stmt {
-        Stmt::Store(Place { buffer, .. }, _) | Stmt::Fill(buffer) => !gone.contains(buffer),
-        _ => true,
-    });
-    for stmt in body {
-        if let Stmt::For { body, .. } | Stmt::If { body, .. } = stmt {
-            without(body, gone);
-        }
     }
 }
