@@ -350,7 +350,8 @@ impl Check<'_> {
             }
             Stmt::Length { index, place, most } => {
                 self.place(place, false);
-                if scope.in_lanes || most.has_indices() {
+                self.uniform(stmt, scope);
+                if most.has_indices() {
                     self.complain(format_args!("{index} is no length"));
                 }
                 scope.enter(Entered::Index(*index));

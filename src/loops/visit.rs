@@ -344,17 +344,12 @@ impl Jam<'_> {
         stmt.visit_affine(&mut |a| mentions |= a.mentions(self.index));
         match stmt {
             Stmt::For { .. } => self.allowed &= !mentions || self.ends_apart(stmt),
-            Stmt::Let { .. } | Stmt::Find { .. } => self.allowed &= !mentions,
+            Stmt::Let { .. } | Stmt::Find { .. } | Stmt::Length { .. } => self.allowed &= !mentions,
             Stmt::If { cond, .. } => {
                 self.allowed &= !mentions;
                 cond.visit_reads(&mut |r| self.allowed &= !self.differs.contains(&r));
             }
-            Stmt::Extremum { .. }
-            | Stmt::Fill(_)
-            | Stmt::Tuple(..)
-            | Stmt::Length { .. }
-            | Stmt::Call { .. }
-            | Stmt::End(_) => {
+            Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) | Stmt::Call { .. } | Stmt::End(_) => {
                 self.allowed = false;
             }
             Stmt::Define(r, real) => {

@@ -267,7 +267,7 @@ impl<'a> Nester<'a> {
             matches!(p, Pred::Relation { relation: RelationRef::Computed { view: View::Support, .. }, holds: true, .. })
         };
         // But for what tells a place.
-        let tells = |p: &Pred| self.tells(p, &|a| indices.iter().any(|(i, _)| a.mentions(*i))).is_some();
+        let tells = |p: &Pred| indices.iter().any(|(i, _)| self.tells(p, &|a| a.mentions(*i)).is_some());
         let (computed, tests): (Vec<Pred>, Vec<Pred>) =
             conjuncts.into_iter().partition(|p| work <= SPECULATED && is_computed(p) && !tells(p));
         let start = self.scope().stmts.len();

@@ -423,16 +423,17 @@ impl<'a> Nester<'a> {
             format.capabilities().offsets
         });
         let (target, source) = args.split_last()?;
-        let axis = match offsets {
-            Some(axis) => args.iter().all(waits).then_some(axis)?,
-            None if signature.is_map(RelationRef::Input(*relation)) && waits(target) => {
-                source.iter().position(waits)?
-            }
-            None => return None,
+        let at_index = |i: IndexId| open.unbound.iter().position(|(j, _)| *j == i);
+        let Some(axis) = offsets else {
+            // A source at a distance from an index too: the others would be gone through in vain.
+            let is_map = signature.is_map(RelationRef::Input(*relation)) && waits(target);
+            let i = source.iter().find(|a| is_map && waits(a)).and_then(|a| open.unit(a))?;
+            return at_index(i).filter(|_| args.iter().filter(|a| a.mentions(i)).count() == 1);
         };
         let (row, extent) = (args.get(axis)?, signature.relations.get(*relation)?.shape.get(axis)?);
-        let at = open.unbound.iter().position(|(i, n)| row.as_index() == Some(*i) && n == extent)?;
-        (args.iter().filter(|a| *a == row).count() == 1).then_some(at)
+        let at = at_index(row.as_index().filter(|_| args.iter().all(waits))?)?;
+        let is_whole = open.unbound[at].1 == *extent;
+        (is_whole && args.iter().filter(|a| *a == row).count() == 1).then_some(at)
     }
 
     /// The index of the rows of a CSR matrix, or the columns of a CSC matrix, that a side walks: what the sides add to a row is added in one

@@ -697,13 +697,8 @@ impl Seen<'_> {
                 cond.visit_reads(&mut |r| varies |= self.reals.contains(&r));
                 !varies && self.body(body)
             }
-            Stmt::Find { .. } => !varies,
-            Stmt::Extremum { .. }
-            | Stmt::Fill(_)
-            | Stmt::Tuple(..)
-            | Stmt::Length { .. }
-            | Stmt::Call { .. }
-            | Stmt::End(_) => false,
+            Stmt::Find { .. } | Stmt::Length { .. } => !varies,
+            Stmt::Extremum { .. } | Stmt::Fill(_) | Stmt::Tuple(..) | Stmt::Call { .. } | Stmt::End(_) => false,
             Stmt::Let { index, step, .. } => {
                 if varies {
                     self.indices.insert(*index);
