@@ -113,11 +113,18 @@ impl Kernel {
 
     /// Does something with the leaves of the parameters, which are given by name.
     pub(super) fn with_bindings<T>(&self, inputs: &Inputs, run: impl FnOnce(&[Input<'_>]) -> Result<T>) -> Result<T> {
+        fn numbers(value: &Value) -> impl Iterator<Item = Input<'_>> {
+            value.leaves().iter().map(|tensor| Input::Slice(tensor.numbers()))
+        }
+        // What was bound, with other numbers.
+        let same = self.frame.as_ref().filter(|_| self.assembled.is_empty()).and_then(|frame| frame.values(inputs));
+        if let Some(values) = same {
+            return run(&values.into_iter().flat_map(numbers).collect::<Vec<_>>());
+        }
         let bindings = self.bindings(inputs)?;
         let params = self.program.signature.params.values().zip(bindings.values().values());
         let given = params.filter(|(param, _)| !self.held.is_constant(&param.name));
-        let tensors = given.flat_map(|(_, value)| value.leaves().iter());
-        run(&tensors.map(|tensor| Input::Slice(tensor.numbers())).collect::<Vec<_>>())
+        run(&given.flat_map(|(_, value)| numbers(value)).collect::<Vec<_>>())
     }
 
     /// Inputs that have the relations that were bound.

@@ -55,7 +55,7 @@ use crate::index::Size;
 use crate::loops::{Array, BufferId, BufferKind, PLACES, Program, Rounded, StepLimit};
 use crate::schedule::machine::CACHED;
 use crate::schedule::{Sizes, Specialised, constants_by_name, specialise};
-use crate::tensor::{Bindings, Inputs, Precision, Relation, Returned, bind};
+use crate::tensor::{Bindings, Frame, Inputs, Precision, Relation, Returned, bind};
 
 use crate::codegen::compile::Note;
 use crate::codegen::load::Pointers;
@@ -108,6 +108,8 @@ pub struct Kernel {
     limits: Vec<(usize, u64)>,
     /// The patterns of results that were found out.
     assembled: Found,
+    /// What the inputs that it was bound to are beside their numbers, if there are no constants.
+    frame: Option<Frame>,
     /// Threads of its own for native code.
     threads: Option<Threads>,
     /// What runs where a result has a NaN.
@@ -226,6 +228,9 @@ impl Kernel {
         let parts = Parts { outputs, held, arrays, limit };
         let mut kernel = Kernel::over(Arc::new(main), &bindings, parts, engine)?;
         kernel.set_up_notes = notes;
+        if constants.is_empty() {
+            kernel.frame = Frame::of(&kernel.program.signature, inputs);
+        }
         Ok(kernel)
     }
 
@@ -282,6 +287,7 @@ impl Kernel {
             rounded,
             limits,
             assembled,
+            frame: None,
             threads: None,
             stand_in: None,
             idle,

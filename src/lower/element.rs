@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
 use crate::loops::{Cond, Place, Real, RealId, Stmt};
 use crate::scalar::Number;
+use crate::solver::have_one_value;
 use crate::tssa::exchanges::order;
 use crate::tssa::{Operand, Rhs};
 
@@ -240,7 +241,7 @@ impl<'a> Nester<'a> {
     ///
     /// What is known of the operands may leave one summand. The sum begins with 0 all the same, unless its own guard makes it an access.
     fn sum(&mut self, x: VarId, sums: &[Size], guard: &Pred, operands: &[Operand], at: &[Affine]) -> Result<RealId> {
-        let indices: Vec<_> = sums.iter().map(|n| (self.fresh_index(), n.clone())).collect();
+        let mut indices: Vec<_> = sums.iter().map(|n| (self.fresh_index(), n.clone())).collect();
         let inner: Vec<Affine> = at.iter().cloned().chain(indices.iter().map(|(i, _)| (*i).into())).collect();
         let guard = self.open(guard, &inner)?;
         if guard.is_false() {
@@ -260,6 +261,7 @@ impl<'a> Nester<'a> {
             let support = self.open(&self.plan.supports[*x], place)?;
             also(&mut conjuncts, &support, &of_sums);
         }
+        let found = self.found_out(&mut indices, &mut conjuncts);
         let reads: Vec<VarId> = operands.iter().map(|operand| operand.var).collect();
         let work: u64 = reads.iter().map(|x| self.plan.work[*x]).sum();
         // Guards that are computed at the point become a select.
@@ -277,6 +279,10 @@ impl<'a> Nester<'a> {
         let (mut single, mut summands) = (None, 0);
         self.points(indices, tests, &mut |nester, point| {
             let place: Vec<Affine> = inner.iter().map(|a| point.value(a)).collect::<Checked<_>>()?;
+            for p in &found {
+                let known = p.map_affine(&mut |a| point.value(a))?;
+                nester.know(&known);
+            }
             let guards = computed.iter().map(|p| p.map_affine(&mut |a| point.value(a)));
             let guards = guards.collect::<Checked<Vec<_>>>()?;
             let guards = nester.prune(guards)?;
@@ -308,6 +314,36 @@ impl<'a> Nester<'a> {
             self.scope().stmts[start..].iter_mut().for_each(|stmt| assign(stmt, total));
         }
         Ok(total)
+    }
+}
+
+impl Nester<'_> {
+    /// Makes indices of a sum of those that something exists for that the sum goes over, if each has one value: so that where it exists is gone through,
+    /// and nothing else. What exists then, with names of its own for what is bound.
+    fn found_out(&self, indices: &mut Vec<(IndexId, Size)>, conjuncts: &mut Vec<Pred>) -> Vec<Pred> {
+        let signature = &self.program.signature;
+        let mut found: Vec<Pred> = Vec::new();
+        let mut left: Vec<Pred> = std::mem::take(conjuncts);
+        left.reverse();
+        while let Some(p) = left.pop() {
+            let Pred::Exists { index, extent, body } = &p else {
+                also(conjuncts, &p, &|_| true);
+                continue;
+            };
+            let is_summed = indices.iter().any(|(i, _)| p.mentions(*i));
+            let has_one = have_one_value(&[*index], body.conjuncts(), &|relation| signature.gives_targets(relation));
+            if !is_summed || !has_one {
+                conjuncts.push(p);
+                continue;
+            }
+            let named = p.alpha_normal();
+            if !found.contains(&named) {
+                indices.push((*index, extent.clone()));
+                left.extend(body.conjuncts().iter().rev().cloned());
+                found.push(named);
+            }
+        }
+        found
     }
 }
 

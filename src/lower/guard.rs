@@ -83,6 +83,10 @@ impl Nester<'_> {
                     nester.guarded(rest, body)
                 });
             }
+            let ranges = self.source_ranges(*relation, args)?;
+            if !ranges.is_empty() {
+                return self.guarded(&[&ranges, conjuncts].concat(), body);
+            }
             let found = self.locate(*relation, args)?;
             return self.test(Cond::NonNegative(found.node.clone()), &mut |nester| {
                 nester.know(first);
@@ -111,12 +115,28 @@ impl Nester<'_> {
         }
         let shape = self.program.signature.relations[map].shape.clone();
         let Some((extent, sources)) = shape.split_last() else { return Ok(None) };
-        let level = source.iter().map(|a| self.level_of(a)).max().unwrap_or(0);
-        let loaded = self.at_level(level, |nester| match nester.ranges_of(source, sources)?.is_empty() {
-            true => nester.load_target(map, source, sources, extent).map(Some),
-            false => Ok(None),
-        })?;
+        // As far out as the source is known to be one.
+        let outermost = source.iter().map(|a| self.level_of(a)).max().unwrap_or(0);
+        let mut loaded = None;
+        for level in [outermost, self.innermost()] {
+            if loaded.is_none() {
+                loaded = self.at_level(level, |nester| match nester.ranges_of(source, sources)?.is_empty() {
+                    true => nester.load_target(map, source, sources, extent).map(Some),
+                    false => Ok(None),
+                })?;
+            }
+        }
         loaded.map(|(target, entry)| Ok((last.sub(&target.into())?, entry))).transpose()
+    }
+
+    /// What has to hold for arguments of a map to begin with a source; nothing of other relations.
+    fn source_ranges(&mut self, map: RelationId, args: &[Affine]) -> Result<Vec<Pred>> {
+        if !self.program.signature.is_map(RelationRef::Input(map)) {
+            return Ok(Vec::new());
+        }
+        let shape = self.program.signature.relations[map].shape.clone();
+        let source = args.split_last().map_or(&[][..], |(_, source)| source);
+        self.ranges_of(source, &shape)
     }
 
     /// The arguments of a relation that holds are in its shape.

@@ -11,7 +11,7 @@
 
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef};
+use crate::index::{Affine, Pred, RelationRef, View};
 use crate::loops::{Cond, Decision, Place, Stmt};
 use crate::tssa::one_hot::OneHot;
 
@@ -40,13 +40,26 @@ impl<'a> Nester<'a> {
         open.conjuncts.iter().position(|p| told(p).is_some())
     }
 
-    /// An index at which a number is read that tells another one, so that a loop over the first leaves none over the second.
+    /// An index at which a number is read that tells another one, or of a row whose extremum has its place there, so that a loop over the first leaves
+    /// none over the second.
     pub(super) fn source_of_told(&self, open: &Open) -> Option<usize> {
         open.conjuncts.iter().find_map(|p| {
-            let (one_hot, args) = OneHot::asked(self.program, p)?;
-            let stored = matches!(self.plan.placements[one_hot.number], Placement::Given(_) | Placement::Stored(_));
-            open.unit(args.get(one_hot.axis)?).filter(|_| stored)?;
-            let source = one_hot.source(args).ok()?;
+            let source = match p {
+                Pred::Relation { relation: RelationRef::Computed { view, .. }, args, holds: true }
+                    if *view != View::Support =>
+                {
+                    let (place, source) = args.split_last()?;
+                    open.unit(place)?;
+                    source.to_vec()
+                }
+                p => {
+                    let (one_hot, args) = OneHot::asked(self.program, p)?;
+                    let placement = &self.plan.placements[one_hot.number];
+                    let stored = matches!(placement, Placement::Given(_) | Placement::Stored(_));
+                    open.unit(args.get(one_hot.axis)?).filter(|_| stored)?;
+                    one_hot.source(args).ok()?
+                }
+            };
             open.unbound.iter().position(|(i, _)| source.iter().any(|a| a.mentions(*i)))
         })
     }

@@ -11,6 +11,7 @@
 //! | `exists o. f(o, s)`, `f` a map | a loop over the targets in use | there may be far fewer than targets |
 //! | `R(a, .., s)` | a walk over the nodes of the view that has the known axes first | only entries are visited |
 //! | `q or r` with relations or equations on both sides, `a != 0` | one loop for `q`, one for `r and not q`, both within a loop over the rows of a CSR or the columns of a CSC matrix | the sides are disjoint |
+//! | `a <= s <= a + k`, where `R(.., s, ..)` and nothing is known of `R` | a loop over these few values | `R` is walked from each of them |
 //! | bounds and `k*s = a` | the bounds of a loop over `s`; `k*s = a` leaves one value or none | no test in the loop |
 //!
 //! Of several relations the one with the most known places is walked, and the others are searched at each of its entries.
@@ -21,9 +22,12 @@ use super::scope::Nester;
 use super::witness::witnesses;
 use crate::base::{IndexId, RelationId, work};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
+use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var, View};
 use crate::loops::{ArrayId, Bound, Cond, Decision, Domain, List, Part, Segment, Stmt};
 use crate::solver::{Facts, Relations, solutions};
+
+/// Of how many values an index is gone through where another one would be, too, whose values a relation gives then.
+const FEW_VALUES: i64 = 16;
 
 /// How many loops of their own the sides of all `or`s around a point may get.
 const MAX_SIDES: usize = 16;
@@ -60,6 +64,8 @@ pub(super) struct Open {
     solved: Vec<(IndexId, Affine)>,
     /// Values whose range is among the conjuncts.
     pending: Vec<(Affine, Size)>,
+    /// Indices that a walk gives values.
+    walked: Vec<IndexId>,
     /// How many sides of `or`s there are by now.
     sides: usize,
 }
@@ -155,6 +161,33 @@ fn rotated(indices: &[(IndexId, Size)], first: usize) -> Vec<(IndexId, Size)> {
     }
 }
 
+/// Whether nothing is known of a relation that mentions an index: it would be walked from the beginning.
+fn is_unknown(open: &Open, i: IndexId) -> bool {
+    open.conjuncts.iter().any(|p| {
+        let Pred::Relation { relation: RelationRef::Input(_), args, holds: true } = p else { return false };
+        args.iter().any(|a| a.mentions(i)) && args.iter().all(|a| open.waits(a))
+    })
+}
+
+/// An index that bounds leave a few values, where they are known, and a relation is walked from it then.
+fn narrow(open: &Open) -> Option<usize> {
+    let side = |p: &Pred, i: IndexId, sign: i64| match p {
+        Pred::NonNegative(a) if a.coefficient(&Var::Index(i)) == sign => {
+            Some(a.clone()).filter(|a| open.unit(a) == Some(i))
+        }
+        _ => None,
+    };
+    open.unbound.iter().position(|(i, n)| {
+        let lower = open.conjuncts.iter().filter_map(|p| side(p, *i, 1));
+        let width = lower.flat_map(|low| {
+            let upper = open.conjuncts.iter().filter_map(|p| side(p, *i, -1));
+            upper.filter_map(move |high| low.add(&high).ok()?.as_constant()).collect::<Vec<_>>()
+        });
+        let is_few = width.min().is_some_and(|width| width < FEW_VALUES);
+        is_few && n.as_constant().is_none_or(|n| n > FEW_VALUES) && is_unknown(open, *i)
+    })
+}
+
 /// The conjuncts, `false` among them.
 fn flat(p: &Pred) -> Vec<Pred> {
     if p.is_false() { vec![Pred::False] } else { p.conjuncts().to_vec() }
@@ -196,7 +229,15 @@ impl<'a> Nester<'a> {
         let witnesses = others.iter().map(|(i, _)| *i).collect();
         indices.extend(others);
         self.step(
-            Open { unbound: indices, witnesses, conjuncts, solved: Vec::new(), pending: Vec::new(), sides: 1 },
+            Open {
+                unbound: indices,
+                witnesses,
+                conjuncts,
+                solved: Vec::new(),
+                pending: Vec::new(),
+                walked: Vec::new(),
+                sides: 1,
+            },
             body,
         )
     }
@@ -242,6 +283,12 @@ impl<'a> Nester<'a> {
         if let Some(at) = self.told(&open) {
             return self.bind_told(&open, at, body);
         }
+        if let Some(next) = self.unfolded(&open)? {
+            return self.step(next, body);
+        }
+        if let Some(few) = narrow(&open) {
+            return self.range(Open { unbound: rotated(&open.unbound, few), ..open }, body);
+        }
         if let Some(at) = self.driver(&open) {
             return match self.row(&open, at) {
                 Some(row) => self.range(Open { unbound: rotated(&open.unbound, row), ..open }, body),
@@ -271,19 +318,29 @@ impl<'a> Nester<'a> {
         self.range(open, body)
     }
 
-    /// `s = a`: an index that no relation mentions if possible, with a value that is in range anyway, the last of them.
+    /// `s = a`: an index that no relation mentions if possible, with a value that is in range anyway, the last of them. But where a relation of which
+    /// nothing is known mentions it, and few values of the others are left, these are gone through, and the relation is walked from `a`.
     fn equation(&mut self, open: &Open) -> Result<Option<Open>> {
         let related = |i: IndexId| {
             open.conjuncts.iter().any(|p| matches!(p, Pred::Relation { holds: true, .. }) && p.mentions(i))
         };
         let unbound: Vec<IndexId> = open.unbound.iter().map(|(i, _)| *i).collect();
-        let candidates: Vec<(usize, IndexId, Affine)> = solutions(&unbound, &open.conjuncts).collect();
+        let candidates: Vec<(usize, IndexId, Affine)> =
+            solutions(&unbound, &open.conjuncts).filter(|(_, s, _)| !open.walked.contains(s)).collect();
+        let is_few = |i: IndexId| {
+            let extent = open.unbound.iter().find(|(j, _)| *j == i).and_then(|(_, n)| n.as_constant());
+            extent.is_some_and(|n| n <= FEW_VALUES)
+        };
+        let opens = |s: IndexId, value: &Affine| {
+            let others_are_few = unbound.iter().all(|i| !value.mentions(*i) || is_few(*i));
+            others_are_few && !is_few(s) && open.waits(value) && is_unknown(open, s)
+        };
         let around = (candidates.len() > 1).then(|| self.scope().facts.under(&open.unbound, []));
         let rank = |(_, s, value): &(usize, IndexId, Affine)| {
             let place = unbound.iter().position(|i| i == s);
             let range = place.and_then(|place| Pred::in_range(value, &open.unbound[place].1).ok());
             let inside = around.as_ref().zip(range).is_some_and(|(facts, range)| facts.proves(&range));
-            (!related(*s), inside, place)
+            (opens(*s, value), !related(*s), inside, place)
         };
         let Some((at, s, value)) = candidates.iter().max_by_key(|candidate| rank(candidate)) else {
             return Ok(None);
@@ -346,6 +403,11 @@ impl<'a> Nester<'a> {
         sources: &[Size],
         extent: &Size,
     ) -> Result<(IndexId, Affine)> {
+        if let Some((target, entry)) = self.target_known(map, source)
+            && let Some(index) = target.as_index()
+        {
+            return Ok((index, entry));
+        }
         let title = self.relation_name(map);
         self.decide(Decision::Target { map: title });
         let at = self.source(map, source, sources)?;
@@ -395,18 +457,48 @@ impl<'a> Nester<'a> {
         open.solve(s, &value, same && arg.as_index().is_some())
     }
 
-    /// The relation with the most known places whose other places give an index each.
+    /// The relation with the most known places whose other places give an index each. A map of which the target is not known leaves out no source, so
+    /// others come first.
     fn driver(&self, open: &Open) -> Option<usize> {
-        let mut best: Option<(usize, usize)> = None;
+        let mut best: Option<((bool, usize), usize)> = None;
         for (at, p) in open.conjuncts.iter().enumerate() {
-            let Pred::Relation { relation: RelationRef::Input(_), args, holds: true } = p else { continue };
+            let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = p else { continue };
             let known = args.iter().filter(|a| !open.waits(a)).count();
             let walks = args.iter().all(|a| !open.waits(a) || open.unit(a).is_some());
-            if walks && best.is_none_or(|(most, _)| known > most) {
-                best = Some((known, at));
+            let rank = (self.leaves_out(*relation, args, open), known);
+            if walks && best.is_none_or(|(most, _)| rank > most) {
+                best = Some((rank, at));
             }
         }
         best.map(|(_, at)| at)
+    }
+
+    /// Whether a walk over a relation may visit less than all: not where it is a map whose target is not known.
+    fn leaves_out(&self, relation: RelationId, args: &[Affine], open: &Open) -> bool {
+        let is_open = args.last().is_some_and(|target| open.waits(target));
+        !(is_open && self.program.signature.is_map(RelationRef::Input(relation)))
+    }
+
+    /// A relation of which something is known with an index of its own in the place of an expression that mentions several: the relation gives this one,
+    /// and an equation one of the others.
+    fn unfolded(&mut self, open: &Open) -> Result<Option<Open>> {
+        for (at, p) in open.conjuncts.iter().enumerate() {
+            let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = p else { continue };
+            let is_known = args.iter().any(|a| !open.waits(a)) && self.leaves_out(*relation, args, open);
+            let folded = |a: &Affine| open.waits(a) && open.unit(a).is_none();
+            let (true, Some(axis)) = (is_known, args.iter().position(folded)) else { continue };
+            let Some(extent) = self.program.signature.relations[*relation].shape.get(axis).cloned() else { continue };
+            let (index, mut args) = (self.fresh_index(), args.clone());
+            let equation = Pred::zero(args[axis].sub(&index.into())?);
+            args[axis] = index.into();
+            let mut next = open.without(at);
+            next.conjuncts.push(Pred::relation(RelationRef::Input(*relation), args));
+            next.conjuncts.extend(flat(&equation));
+            next.unbound.push((index, extent));
+            next.walked.push(index);
+            return Ok(Some(next));
+        }
+        Ok(None)
     }
 
     /// The index of the axis with offsets of a sparse tensor no place of which is known, such as the rows of a CSR matrix: they are visited in

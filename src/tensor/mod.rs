@@ -25,6 +25,7 @@ mod coo;
 mod csc;
 mod csr;
 mod dense;
+mod frame;
 mod inputs;
 #[cfg(feature = "files")]
 pub mod io;
@@ -43,6 +44,7 @@ pub use coo::Coo;
 pub use csc::{Csc, CscPattern};
 pub use csr::{Csr, CsrPattern, Transposed};
 pub use dense::Dense;
+pub(crate) use frame::Frame;
 pub use inputs::Inputs;
 pub use malformed::Malformed;
 pub use precision::{Element, Precision, Slice, SliceMut};
