@@ -108,7 +108,7 @@ fn iterations(function: &Function, size: i64) -> f64 {
     iterations_of(function, &fitting(function, size, &mut Numbers::new(1, true)))
 }
 
-fn iterations_of(function: &Function, inputs: &Inputs) -> f64 {
+pub fn iterations_of(function: &Function, inputs: &Inputs) -> f64 {
     match function.kernel(inputs).engine(Engine::Interpreter).limit(0).build() {
         Err(Error::Limit { found, .. }) => found as f64,
         other => panic!("{other:?}"),

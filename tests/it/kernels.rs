@@ -306,6 +306,16 @@ pub fn fitting(function: &Function, size: i64, numbers: &mut Numbers) -> Inputs 
 
 /// The same, for sizes by name.
 pub fn fitting_sizes(function: &Function, size: &dyn Fn(&str) -> i64, numbers: &mut Numbers) -> Inputs {
+    fitting_entries(function, size, &sparse, numbers)
+}
+
+/// The same, with other places of entries than every other one.
+pub fn fitting_entries(
+    function: &Function,
+    size: &dyn Fn(&str) -> i64,
+    sparse: &dyn Fn(&[usize], &mut Numbers) -> Coo,
+    numbers: &mut Numbers,
+) -> Inputs {
     let signature = &function.tensor_ssa().signature;
     let length = |n: &Size| {
         let named = |v: &Var| match v {

@@ -53,6 +53,7 @@ mod report;
 mod scatter;
 mod short_axes;
 mod single;
+mod sparse_growth;
 mod storage;
 mod straight;
 mod strong_zeros;

@@ -1,0 +1,94 @@
+//! Programs over maps, relations and sparse tensors, each another way to read a tensor at places that others tell (`tests/growth`). Values and gradients
+//! are right, and take as many steps as they have terms, inputs and results: not one for each place at which a term might be.
+//!
+//! What is counted is Tensor-SSA, where a sum has the terms for which its guard holds; a loop that asks all places for them has the same count.
+
+use std::path::Path;
+
+use iverson::Function;
+use iverson::ir::reference::{Partials, count};
+use iverson::kernel::Engine;
+use iverson::tensor::{Coo, Inputs};
+
+use crate::growth::iterations_of;
+use crate::judge::{Expected, Ways};
+use crate::kernels::{fitting, fitting_entries, judge};
+use crate::support::Numbers;
+
+/// How many steps a term, an input or a result takes at most.
+const STEPS: f64 = 3.0;
+
+/// Programs that take more. The extremum is over the zeros of others, too, so all places are looked at; where rows of a matrix are read through a map, the
+/// gradient by the matrix keeps what it multiplies as a whole.
+const MORE: [&str; 2] = ["segment_max", "map_csr"];
+
+/// The programs, and their values with gradients by all that is dense.
+fn functions(path: &Path) -> [Function; 2] {
+    let text = std::fs::read_to_string(path).expect("the file is there");
+    let function = Function::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let params = function.tensor_ssa().signature.params.values();
+    let wrt: Vec<String> = params.map(|param| param.name.clone()).collect();
+    let wrt: Vec<&str> = wrt.iter().map(String::as_str).collect();
+    let gradient = function.value_and_gradient(wrt.as_slice()).expect("it has one");
+    [function.simplify().expect("it simplifies"), gradient]
+}
+
+/// Four entries for each place of the first axis, at random.
+fn few(shape: &[usize], numbers: &mut Numbers) -> Coo {
+    let mut random = fastrand::Rng::with_seed(shape.len() as u64);
+    let rows = shape.first().copied().unwrap_or(0);
+    let others = &shape[1.min(shape.len())..];
+    let mut places: Vec<Vec<usize>> = Vec::new();
+    for row in 0..rows {
+        for _ in 0..if others.is_empty() { row % 2 } else { 4 } {
+            places.push([row].into_iter().chain(others.iter().map(|n| random.usize(0..*n))).collect());
+        }
+    }
+    places.sort();
+    places.dedup();
+    let columns = (0..shape.len()).map(|axis| places.iter().map(|place| place[axis]).collect()).collect();
+    Coo::new(shape.to_vec(), columns, numbers.vector(places.len())).expect("sorted and unique")
+}
+
+/// How many terms, inputs and results there are.
+fn meant(function: &Function, inputs: &Inputs) -> f64 {
+    let counted = count(function.tensor_ssa(), inputs).expect("it is counted").total(Partials::Counted).expect("few");
+    let kernel = function.kernel(inputs).engine(Engine::Interpreter).build().expect("it binds");
+    let given: usize = kernel.inputs().iter().map(|(_, leaf)| leaf.len()).sum();
+    let relations: usize = kernel.program().signature.relations.len() * 4 * 128;
+    let results: usize = kernel.outputs().iter().flat_map(|output| &output.leaves).map(|leaf| leaf.len()).sum();
+    counted as f64 + (given + relations + results) as f64
+}
+
+#[test]
+fn steps_are_those_of_terms() {
+    insta::glob!("..", "growth/*.iv", |path| {
+        let name = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
+        if MORE.contains(&name.as_str()) {
+            return;
+        }
+        for function in functions(path) {
+            let inputs = fitting_entries(&function, &|_| 128, &few, &mut Numbers::new(1, true));
+            let (found, meant) = (iterations_of(&function, &inputs), meant(&function, &inputs));
+            assert!(found <= STEPS * meant, "{name}: {found} steps, where {meant} are meant:\n{function}");
+        }
+    });
+}
+
+#[test]
+fn numbers_are_those_of_the_reference() {
+    let mut k = 0_u64;
+    insta::glob!("..", "growth/*.iv", |path| {
+        for function in functions(path) {
+            k += 1;
+            for size in [0, 1, 3, 6] {
+                let inputs = fitting(&function, size, &mut Numbers::new(k, false));
+                // Some programs take a few places at least.
+                let Ok(expected) = Expected::of(function.tensor_ssa(), &inputs) else { continue };
+                let native = size == 6 && k % 8 == 0;
+                let judged = judge(&function, &expected, &inputs, Ways::Raw, native);
+                judged.unwrap_or_else(|error| panic!("{} at size {size}: {error}", path.display()));
+            }
+        }
+    });
+}
