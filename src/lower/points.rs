@@ -482,18 +482,25 @@ impl<'a> Nester<'a> {
     /// A relation of which something is known with an index of its own in the place of an expression that mentions several: the relation gives this one,
     /// and an equation one of the others.
     fn unfolded(&mut self, open: &Open) -> Result<Option<Open>> {
-        for (at, p) in open.conjuncts.iter().enumerate() {
+        for p in &open.conjuncts {
             let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = p else { continue };
             let is_known = args.iter().any(|a| !open.waits(a)) && self.leaves_out(*relation, args, open);
             let folded = |a: &Affine| open.waits(a) && open.unit(a).is_none();
             let (true, Some(axis)) = (is_known, args.iter().position(folded)) else { continue };
             let Some(extent) = self.program.signature.relations[*relation].shape.get(axis).cloned() else { continue };
-            let (index, mut args) = (self.fresh_index(), args.clone());
-            let equation = Pred::zero(args[axis].sub(&index.into())?);
-            args[axis] = index.into();
-            let mut next = open.without(at);
-            next.conjuncts.push(Pred::relation(RelationRef::Input(*relation), args));
-            next.conjuncts.extend(flat(&equation));
+            let with = |index: IndexId| {
+                let args = args.iter().enumerate().map(|(k, a)| if k == axis { index.into() } else { a.clone() });
+                Pred::relation(RelationRef::Input(*relation), args.collect())
+            };
+            let is_solved = open.unbound.iter().any(|(i, _)| args[axis].root(*i).is_some());
+            if !is_solved || open.walked.iter().any(|i| open.conjuncts.contains(&with(*i))) {
+                continue;
+            }
+            let index = self.fresh_index();
+            // The relation stays as it was, too: where an index gets its value from elsewhere, it is asked.
+            let mut next = open.clone();
+            next.conjuncts.push(with(index));
+            next.conjuncts.extend(flat(&Pred::zero(args[axis].sub(&index.into())?)));
             next.unbound.push((index, extent));
             next.walked.push(index);
             return Ok(Some(next));

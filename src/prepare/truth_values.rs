@@ -164,7 +164,8 @@ impl Place<'_> {
         let Pred::Relation { relation, args, holds } = self.atom else {
             return Err(Error::bug("prepare", "the place of an extremum is a relation"));
         };
-        let axes = builder.fresh_indices(&builder.dims(self.var).to_vec());
+        let dims = builder.dims(self.var).to_vec();
+        let axes = builder.fresh_indices(&dims);
         let Some((last, rows)) = axes.split_last() else {
             return Err(Error::bug("prepare", "an extremum is along an axis"));
         };
