@@ -85,7 +85,7 @@ fn numbers_are_those_of_the_reference() {
                 let inputs = fitting(&function, size, &mut Numbers::new(k, false));
                 // Some programs take a few places at least.
                 let Ok(expected) = Expected::of(function.tensor_ssa(), &inputs) else { continue };
-                let native = size == 6 && k % 8 == 0;
+                let native = size == 6 && k.is_multiple_of(8);
                 let judged = judge(&function, &expected, &inputs, Ways::Raw, native);
                 judged.unwrap_or_else(|error| panic!("{} at size {size}: {error}", path.display()));
             }
