@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::index::{Affine, Checked, Size};
 use crate::loops::{
     Array, ArrayId, Buffer, BufferId, Cond, Domain, Part, Place, Real, RealId, Segment, Stmt, changed_outside,
-    mentioned, only_sums,
+    mentioned, only_sums, stores,
 };
 use crate::scalar::{Comparison, Function, Op};
 
@@ -317,6 +317,10 @@ impl Rows<'_, '_> {
     /// Adds what a body adds for a place that is told, where `also` holds.
     fn add(&mut self, told: &Told, also: Option<&Cond>, body: &[Stmt], out: &mut Vec<Stmt>) -> Result<bool> {
         let j = self.places.index;
+        // What else it changes would be changed for other places, too.
+        if !changed_outside(body).iter().all(|r| self.sums.contains(r)) || !stores(body).is_empty() {
+            return Ok(false);
+        }
         let (buffers, extent, shift) = match &self.made {
             Some(made) => made.clone(),
             None => {
