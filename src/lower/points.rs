@@ -325,8 +325,8 @@ impl<'a> Nester<'a> {
             open.conjuncts.iter().any(|p| matches!(p, Pred::Relation { holds: true, .. }) && p.mentions(i))
         };
         let unbound: Vec<IndexId> = open.unbound.iter().map(|(i, _)| *i).collect();
-        let candidates: Vec<(usize, IndexId, Affine)> =
-            solutions(&unbound, &open.conjuncts).filter(|(_, s, _)| !open.walked.contains(s)).collect();
+        let mut candidates: Vec<(usize, IndexId, Affine)> = solutions(&unbound, &open.conjuncts).collect();
+        candidates.retain(|(_, s, value)| !open.walked.contains(s) || !open.waits(value));
         let is_few = |i: IndexId| {
             let extent = open.unbound.iter().find(|(j, _)| *j == i).and_then(|(_, n)| n.as_constant());
             extent.is_some_and(|n| n <= FEW_VALUES)
