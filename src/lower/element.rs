@@ -327,7 +327,9 @@ impl Nester<'_> {
         left.reverse();
         while let Some(p) = left.pop() {
             let Pred::Exists { index, extent, body } = &p else {
-                also(conjuncts, &p, &|_| true);
+                if !conjuncts.contains(&p) {
+                    conjuncts.push(p);
+                }
                 continue;
             };
             let is_summed = indices.iter().any(|(i, _)| p.mentions(*i));

@@ -29,7 +29,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::matrix_order::MatrixOrder;
-use super::readers::{Readers, Use, collect_uses, is_asked, is_of_other_rows, reads_few_times, reads_once, solved};
+use super::readers::{
+    FEW, Readers, Use, collect_uses, is_asked, is_of_other_rows, reads_few_times, reads_once, solved,
+};
 use super::rows::Rows;
 use super::straight::Straight;
 use super::support::{as_guard, supports, targets_in_use};
@@ -275,7 +277,8 @@ impl Plan {
 fn telling(program: &Program, x: VarId) -> Option<VarId> {
     let one_hot = OneHot::of(program, x)?;
     let is_computed = !matches!(program.stmts[one_hot.number].rhs, Rhs::Number(_));
-    (is_computed && program.stmts[x].dims[one_hot.axis].as_constant().is_none()).then_some(one_hot.number)
+    let is_long = program.stmts[x].dims[one_hot.axis].as_constant().is_none_or(|n| n > FEW);
+    (is_computed && is_long).then_some(one_hot.number)
 }
 
 /// The tensors computed in place whose elements a loop around repeats: it is outside of the innermost one on which they depend, and they do not

@@ -20,7 +20,7 @@ const INTERSECTIONS: [(&str, usize); 8] = [
     ),
     ("param A : csr [n, n] real\nsum i < n, j < n. A[i, j] * A[j, i]", 1),
     ("param A : csr [n, m] real\ngen i < n. sum j < m - 1. A[i, j] * A[i, j + 1]", 1),
-    ("param A : csr [n, m] real\nparam B : csr [l, m] real\ngen i < n, k < l. sum j < m. A[i, j] * B[k, j]", 1),
+    ("param A : csr [n, m] real\nparam B : csr [l, m] real\ngen i < n, k < l. sum j < m. A[i, j] * B[k, j]", 0),
     ("param S : coo [n, m, l] real\nparam T : coo [n, m, l] real\nsum i < n, j < m, k < l. S[i, j, k] * T[i, j, k]", 2),
     ("param A : csr [n, m] real\nparam u : coo [n] real\nsum i < n, j < m. u[i] * A[i, j]^2", 0),
 ];

@@ -289,6 +289,12 @@ fn passes_keep_programs() {
     for function in with_gradients(bags) {
         judge("bags", &function, &fitting(&function, 5, &mut Numbers::new(5, true)), &mut changes);
     }
+    // Terms that know their places in a row.
+    for text in [include_str!("../growth/two_maps.iv"), include_str!("../growth/spgemm_sq.iv")] {
+        for function in with_gradients(compile(text)) {
+            judge("rows", &function, &fitting(&function, 5, &mut Numbers::new(5, true)), &mut changes);
+        }
+    }
     // A product whose nest is joined by another one, and gets other lanes.
     let layers = include_str!("../programs/k06_graph_convolution.iv");
     let function = compile(layers).simplify().expect("it is simplified");
