@@ -28,7 +28,8 @@
 //! tested for each term if the term mentions `j`, so nothing is read out of bounds.
 //!
 //! **What it refuses.** Outermost loops, which [`scatter`](super::scatter) sees to; axes of a few places, for which terms are masked in lanes; terms that
-//! need what the loop over `j` has found or summed.
+//! need what the loop over `j` has found or summed. Of places with several axes that terms tell the last one is added to: terms are gone through once for each
+//! place on the others.
 
 mod depends;
 mod rows;
