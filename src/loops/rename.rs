@@ -191,11 +191,6 @@ impl Fresh {
         self.reals.insert(r, name);
     }
 
-    /// One register takes a name that occurs nowhere else.
-    pub fn rename(&mut self, r: RealId, name: RealId) {
-        self.reals.insert(r, name);
-    }
-
     /// Forgets the names given so far; those to come are fresh as well. Sizes keep their values.
     pub fn again(&mut self) {
         self.indices.clear();

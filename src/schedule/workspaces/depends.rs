@@ -15,10 +15,6 @@ pub(super) fn one(mut conds: Vec<Cond>) -> Cond {
     }
 }
 
-pub(super) fn coefficient(a: &Affine, i: IndexId) -> i64 {
-    a.terms().iter().find(|(v, _)| *v == Var::Index(i)).map_or(0, |(_, k)| *k)
-}
-
 pub(super) fn is_of_sizes(a: &Affine) -> bool {
     a.terms().iter().all(|(v, _)| matches!(v, Var::Size(_)))
 }

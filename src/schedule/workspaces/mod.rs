@@ -328,13 +328,12 @@ impl Pass<'_> {
             .names
             .body(&[Stmt::If { cond: Cond::All(around.into_iter().cloned().collect()), body: Vec::new() }])?;
         let (coordinates, made) = (BTreeMap::new(), None);
-        let (sums, numbers_known) = (sums.as_slice(), known);
         let mut rows = Rows {
             pass: self,
             places,
             before,
-            sums,
-            numbers: numbers_known,
+            sums: &sums,
+            numbers: known,
             coordinates,
             free,
             dependent,

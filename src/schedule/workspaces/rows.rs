@@ -6,13 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::depends::{
-    asks_any, asks_numbers, coefficient, cond_mentions, cond_varies, is_positive, mentions_any, needed, one, reads_any,
-    unit, varies,
+    asks_any, asks_numbers, cond_mentions, cond_varies, is_positive, mentions_any, needed, one, reads_any, unit, varies,
 };
 use super::{Before, Pass, Places};
 use crate::base::{IndexId, RelationId};
 use crate::error::Result;
-use crate::index::{Affine, Checked, Size};
+use crate::index::{Affine, Checked, Size, Var};
 use crate::loops::{
     Array, ArrayId, Buffer, BufferId, Cond, Domain, Part, Place, Real, RealId, Segment, Stmt, changed_outside,
     mentioned, only_sums, stores,
@@ -141,7 +140,7 @@ impl Rows<'_, '_> {
     /// `a = 0` says that the place is the target of a map and a constant.
     fn equation(&self, a: &Affine) -> Result<Option<Told>> {
         let own = Affine::index(self.places.index);
-        let value = match coefficient(a, self.places.index) {
+        let value = match a.coefficient(&Var::Index(self.places.index)) {
             1 => own.sub(a)?,
             -1 => own.add(a)?,
             _ => return Ok(None),
@@ -431,7 +430,7 @@ impl Pass<'_> {
                     for r in &inside {
                         let own = self.names.fresh_real();
                         out.push(Stmt::Local(own));
-                        self.names.rename(*r, own);
+                        self.names.alias(*r, own);
                     }
                     out.extend(self.names.body(std::slice::from_ref(stmt))?);
                     for r in &inside {
