@@ -87,7 +87,7 @@
 //! | [`ir::term`] | typed expression trees, in four normal forms | well typed; accesses in bounds; binders distinct; one user for each term |
 //! | [`ir::tssa`] | straight-line statements of six forms over whole tensors | operands first; no two statements equal; index names canonical |
 //! | [`ir::flow`] | loops over time around leaves, which are in Tensor-SSA, and calls of functions from outside | values given once, before they are read; states of one type |
-//! | [`ir::loops`] | loop nests over buffers and the arrays of relations | operands first; `+=` only to a part's own workspace; every sum in a fixed order |
+//! | [`ir::loops`] | loop nests over buffers and the arrays of relations | operands first; `+=` only to what one part owns; every sum in a fixed order |
 //! | [`ir::diff::Form`] | statements, pending tangents and a sum of guarded inner products | what the adjoint is while it is derived |
 //!
 //! Expressions, terms and statements lie in arenas, operands before their users. A pass is a loop forwards, or backwards and then forwards;

@@ -439,7 +439,7 @@ pub enum Stmt {
     MulAdd(RealId, RealId, RealId),
     /// Gives a register a number if that is larger than what it has, or smaller, as the view says: `ArgMax` or `ArgMin`. A NaN comes before all.
     Extend(View, RealId, RealId),
-    /// Writes a place, which no other iteration writes.
+    /// Writes a place, which no other iteration writes, unless iterations come one after the other and add to what is there.
     Store(Place, RealId),
     /// Ends the loop in whose body this stands, where the number is 0. The loop is one by one.
     End(RealId),

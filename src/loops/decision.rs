@@ -137,6 +137,9 @@ decisions! {
         Search { relation: String, axes: List<usize> } "{relation} is tested by a search with its axes in the order {axes}"
         Starts { relation: String } "whether {relation} has entries is seen from where its nodes start"
     }
+    "histograms" {
+        Histogram { sums: usize } "terms are added where their places are, in the order of their sources (sums {sums})"
+    }
     "workspaces" {
         InRows { sums: usize } "terms are added to a row where their places are (sums {sums})"
     }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{Program, Real, RealId, Stmt, changed};
+use super::{Domain, Program, Real, RealId, Stmt, changed, loads, stores};
+use crate::base::IndexId;
 
 /// Whether a statement is a loop or has one inside.
 pub(crate) fn has_loop(stmt: &Stmt) -> bool {
@@ -70,4 +71,40 @@ pub(crate) fn only_sums(body: &[Stmt]) -> bool {
         });
     }
     assigned.is_subset(&inside) && !fills
+}
+
+/// Whether iterations of a loop add to places that data tell, so that two of them may meet: they come one after the other.
+pub(crate) fn adds_where_told(index: IndexId, domain: &Domain, body: &[Stmt]) -> bool {
+    let mut told = BTreeSet::new();
+    let mut own = BTreeSet::from([index]);
+    let over_nodes = matches!(domain.whole_of(), Domain::Segment(_));
+    for stmt in body {
+        stmt.visit(&mut |stmt| match stmt {
+            // What a segment goes through is there once.
+            Stmt::Let { at, .. } if over_nodes && at.as_index() == Some(index) => {}
+            Stmt::Let { index, .. } | Stmt::Length { index, .. } | Stmt::Find { index, .. } => {
+                told.insert(*index);
+            }
+            // So are parts, and what is below other nodes.
+            Stmt::For { index: inner, domain, .. } => {
+                let above = match domain {
+                    Domain::Part { part, .. } => part,
+                    Domain::Segment(segment) => &segment.at,
+                    Domain::Range { .. } => return,
+                };
+                if own.iter().any(|i| above.as_index() == Some(*i)) {
+                    own.insert(*inner);
+                }
+            }
+            _ => {}
+        });
+    }
+    if told.is_empty() {
+        return false;
+    }
+    let loads = loads(body);
+    stores(body).into_iter().any(|place| {
+        let is_of = |which: &BTreeSet<IndexId>| place.at.iter().any(|a| which.iter().any(|i| a.mentions(*i)));
+        is_of(&told) && !is_of(&own) && loads.contains(&place)
+    })
 }

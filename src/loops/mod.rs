@@ -103,7 +103,7 @@ pub use data::{
 };
 pub(crate) use data::{name_of, title};
 pub use decision::{Decision, List, StoredAs};
-pub(crate) use effects::{changed_outside, changes_outside, has_calls, has_loop, only_sums, size};
+pub(crate) use effects::{adds_where_told, changed_outside, changes_outside, has_calls, has_loop, only_sums, size};
 pub use onwards::searches_onwards;
 pub use parse::parse;
 pub(crate) use rename::{Fresh, inside_of_loops};

@@ -13,6 +13,7 @@
 //!   that a nest writes, and becomes an output that none does.
 //! - *Matrices*: buffers that are one leaf of an output have one shape and precision, on no pattern, and no nest reads them. Where a row starts in a
 //!   matrix says where it is stored, in an output of one axis, and nothing else; each nest takes it from one array, that of its block.
+//! - *Places that data tell*: iterations that add to them come one after the other.
 //! - *Ends*: a loop that ends early is one by one, and the end stands in its body, under no test.
 //! - *Jam*: iterations that may be interleaved add to registers outside in order, at most, and differ in loads, arithmetic, stores, and bounds
 //!   of loops alone: see [`can_jam`].
@@ -24,6 +25,7 @@ use super::data::{
     ArrayId, Binned, Buffer, BufferId, BufferKind, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Rounded,
     Run, Search, Segment, StepLimit, Stmt,
 };
+use super::effects::adds_where_told;
 use super::onwards::searches_onwards;
 use super::visit::can_jam;
 use crate::base::{Id, IndexId};
@@ -415,6 +417,9 @@ impl Check<'_> {
         }
         if *jam == 0 || *jam > 1 && (*lanes > 1 || !can_jam(*index, body)) {
             self.complain(format_args!("{jam} iterations of {index} cannot be interleaved"));
+        }
+        if (*lanes > 1 || *jam > 1 || *parallel) && adds_where_told(*index, domain, body) {
+            self.complain(format_args!("iterations of {index} add to places that data tell, at the same time"));
         }
         let before = (scope.entered.len(), scope.parallel, scope.in_lanes);
         let onwards = searches_onwards(&self.program.arrays, stmt);

@@ -23,8 +23,8 @@ use crate::base::{IndexId, work};
 use crate::error::Result;
 use crate::index::Affine;
 use crate::loops::{
-    ArrayId, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, Segment, Stmt, has_calls, has_loop, loads,
-    stores, title,
+    ArrayId, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, Segment, Stmt, adds_where_told, has_calls,
+    has_loop, loads, stores, title,
 };
 
 /// Puts nests together, each with the first one that it can join.
@@ -229,10 +229,10 @@ enum Written {
 }
 
 impl<'a> Candidate<'a> {
-    /// Nothing for a nest that is no single loop, and for a product in panels and growing sums, which nothing joins.
+    /// Nothing for a nest that is no single loop, and for a product in panels, growing sums and histograms, which nothing joins.
     fn of(nest: &'a Nest, last: &Last) -> Option<Candidate<'a>> {
         let Parts { before, index, domain, body, after } = parts(nest)?;
-        if panels::applies(nest, last) || prefix_sums::is_apart(nest) {
+        if panels::applies(nest, last) || prefix_sums::is_apart(nest) || adds_where_told(index, domain, body) {
             return None;
         }
         let segments = segments(body, index);

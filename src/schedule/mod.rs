@@ -6,6 +6,7 @@
 //!
 //! | pass | what it does | needs | results |
 //! |---|---|---|---|
+//! | `histograms` | sums of which each term knows its whole place are added up in the order of their sources | one nest a tensor | reassociates |
 //! | `workspaces` | sums of which each term knows its place are added up in a row, term by term | one nest a tensor | reassociates |
 //! | `fold-extrema` | the largest of numbers is kept, and its place is not looked for | | exact |
 //! | `sink-selects` | a product under a test is the product of its factors under the test | | exact |
@@ -67,6 +68,7 @@ mod distribute;
 mod fills;
 mod fold_extrema;
 mod fuse;
+mod histograms;
 mod hoist;
 pub mod hold;
 mod if_conversion;
@@ -170,12 +172,13 @@ pub const AT_BINDING: [LatePass; 3] = {
 };
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 35] = {
+pub const PASSES: [Pass; 36] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
     }
     [
+        pass("histograms", Reassociates, histograms::run),
         pass("workspaces", Reassociates, workspaces::run),
         pass("fold-extrema", Exact, fold_extrema::run),
         pass("sink-selects", Exact, sink_selects::run),

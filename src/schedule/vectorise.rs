@@ -1,6 +1,6 @@
 //! Which loops run in lanes, which iterations are interleaved, and which run in parallel.
 //!
-//! A loop at the top of a nest runs in parallel if it adds to no register outside. Of nested loops at most one has lanes:
+//! A loop at the top of a nest runs in parallel if it adds to no register outside, and to no place that data tell. Of nested loops at most one has lanes:
 //!
 //! | loop | lanes | why |
 //! |---|---|---|
@@ -48,8 +48,8 @@ use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Var};
 use crate::loops::{
-    Bound, Decision, Domain, Nest, Outlook, Place, Program, Real, RealId, Stmt, changes_outside, could_jam, has_calls,
-    has_loop, outer_sums, stores,
+    Bound, Decision, Domain, Nest, Outlook, Place, Program, Real, RealId, Stmt, adds_where_told, changes_outside,
+    could_jam, has_calls, has_loop, outer_sums, stores,
 };
 
 /// Sets lanes, interleaved iterations and parallel loops.
@@ -152,7 +152,10 @@ impl<'a> Plan<'a> {
     fn run_parallel(&mut self, body: &[Stmt]) {
         for stmt in body {
             match stmt {
-                Stmt::For { index, body, .. } => self.parallel.extend((!changes_outside(body)).then_some(*index)),
+                Stmt::For { index, domain, body, .. } => {
+                    let is_apart = !changes_outside(body) && !adds_where_told(*index, domain, body);
+                    self.parallel.extend(is_apart.then_some(*index));
+                }
                 Stmt::If { body, .. } => self.run_parallel(body),
                 _ => {}
             }
@@ -247,7 +250,8 @@ impl<'a> Plan<'a> {
                     let around = around.max(lanes);
                     let is_few = literal(domain).is_some_and(|n| n <= i64::from(JAM));
                     let is_range = lanes == 1 && matches!(domain, Domain::Range { .. });
-                    let can = is_range && self.shares(*index, body, around);
+                    let is_apart = is_range && !adds_where_told(*index, domain, body);
+                    let can = is_apart && self.shares(*index, body, around);
                     if self.interleave(body, around, can_outside || can && !is_few) {
                         any = true;
                     } else if can && !(can_outside && is_few) {
@@ -506,7 +510,7 @@ pub(super) fn independent(index: IndexId, body: &[Stmt]) -> bool {
 /// The lanes of a loop, nothing where it has none.
 fn choose(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
     let mut seen = Seen::new(plan, index);
-    if !seen.body(body) {
+    if !seen.body(body) || adds_where_told(index, domain, body) {
         return None;
     }
     let over_entries = matches!(domain.whole_of(), Domain::Segment(_));

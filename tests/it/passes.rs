@@ -289,8 +289,14 @@ fn passes_keep_programs() {
     for function in with_gradients(bags) {
         judge("bags", &function, &fitting(&function, 5, &mut Numbers::new(5, true)), &mut changes);
     }
-    // Terms that know their places in a row.
-    for text in [include_str!("../growth/two_maps.iv"), include_str!("../growth/spgemm_sq.iv")] {
+    // Terms that know their places.
+    let own = [
+        include_str!("../growth/two_maps.iv"),
+        include_str!("../growth/spgemm_sq.iv"),
+        include_str!("../growth/feature_grid.iv"),
+        include_str!("../growth/upper_places.iv"),
+    ];
+    for text in own {
         for function in with_gradients(compile(text)) {
             judge("rows", &function, &fitting(&function, 5, &mut Numbers::new(5, true)), &mut changes);
         }

@@ -49,7 +49,7 @@ const PROGRAMS: [(&str, usize); 11] = [
 ];
 
 /// Targets that are found at run time, and those of maps: values with gradients, by which parameters, and how many sums are scattered.
-const GRADIENTS: [(&str, &[&str], usize); 6] = [
+const GRADIENTS: [(&str, &[&str], usize); 7] = [
     ("param p : [n, d] real\nparam c : [5, d] real\nsum i < n. min a < 5. sum e < d. (p[i, e] - c[a, e])^2", &["c"], 1),
     ("param p : [n, d] real\nparam c : [5, d] real\nsum i < n. max a < 5. sum e < d. p[i, e] * c[a, e]", &["c"], 1),
     ("param p : [n] real\nparam c : [5] real\nsum i < n. min a < 5. abs(p[i] - c[a])", &["c"], 1),
@@ -65,6 +65,12 @@ const GRADIENTS: [(&str, &[&str], usize); 6] = [
         2,
     ),
     ("param p : [n, 2] real\nparam c : [5, 2] real\nsum i < n. min a < 5. sum e < 2. (p[i, e] - c[a, e])^2", &["c"], 1),
+    // Both coordinates of a place: it is a histogram already.
+    (
+        "param u : [3, 3] real\nparam w : [e] real\nmap a : [e] -> [2]\nmap b : [e] -> [2]\nsum k < e. (w[k] * u[a(k), b(k)] + u[a(k) + 1, b(k) + 1])^2",
+        &["u"],
+        1,
+    ),
 ];
 
 fn nests(function: &Function) -> Program {

@@ -19,9 +19,8 @@ use crate::support::Numbers;
 const STEPS: f64 = 3.0;
 
 /// Programs that take more. The extremum is over the zeros of others, too, so all places are looked at; where rows of a matrix are read through a map, the
-/// gradient by the matrix keeps what it multiplies as a whole. Of a place with three coordinates the last one alone is told by terms: those with the first
-/// are gone through for each second one.
-const MORE: [&str; 3] = ["segment_max", "map_csr", "voxels"];
+/// gradient by the matrix keeps what it multiplies as a whole.
+const MORE: [&str; 2] = ["segment_max", "map_csr"];
 
 /// The programs, and their values with gradients by all that is dense.
 fn functions(path: &Path) -> [Function; 2] {

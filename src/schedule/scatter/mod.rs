@@ -24,6 +24,8 @@
 //!   number is stored, if there are several parts, or in a nest of its own: wherever there are some targets, since it takes a step for each source, not
 //!   one for each source and target.
 //!
+//! Where a nest [goes through sources](super::histograms) already, each part has places of its own, and they are added where the nest was.
+//!
 //! **The order of sums** depends on sizes alone: `P` comes from how many targets and sources there are, each part adds in the order of the sources, and the
 //! parts are added in order. So bits are the same on any number of threads. A place of `w` belongs to one part, and is read and written by it alone.
 //!
@@ -36,12 +38,13 @@ use std::collections::BTreeMap;
 
 use super::hold;
 use super::machine::{LANES_OF_ELEMENTS, PARTS, SHORT, VECTOR};
+use super::workspaces::visit_places;
 use crate::base::{IndexId, RelationId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Size};
 use crate::loops::{
     Array, ArrayId, Buffer, BufferId, Cond, Decision, Domain, Fresh, Nest, Part, Place, Program, Real, RealId, Segment,
-    Stmt, has_calls, loads,
+    Stmt, adds_where_told, has_calls, loads,
 };
 use crate::ty::RelationKind;
 use find::{Finder, Source, Sum, Term, Told, told};
@@ -88,6 +91,11 @@ fn scattered(program: &Program, sizes: &Sizes<'_>) -> Result<Option<Program>> {
     };
     let mut any = false;
     for nest in &program.nests {
+        if let Some(nests) = pass.histogram(nest)? {
+            pass.program.nests.extend(nests);
+            any = true;
+            continue;
+        }
         let mut nest = nest.clone();
         for (path, sum) in Finder::of(program, &nest).sums().into_iter().rev() {
             if let Some((buffer, parts)) = pass.sum(&nest, &sum)? {
@@ -258,6 +266,83 @@ impl Pass<'_> {
         let ranks = sum.ranks.iter().map(|(_, n)| n.clone());
         let dims = own.into_iter().chain(ranks).chain(sum.along_sums(sum.added.len())?).collect();
         Ok(self.program.buffers.push(Buffer::workspace(name, None, dims)))
+    }
+
+    /// A nest that adds to the places of a tensor that its sources tell, in parts, and one that adds the parts; nothing where that does not pay.
+    fn histogram(&mut self, nest: &Nest) -> Result<Option<[Nest; 2]>> {
+        let ([buffer], true) = (nest.buffers.as_slice(), nest.body.iter().any(|stmt| matches!(stmt, Stmt::Fill(_))))
+        else {
+            return Ok(None);
+        };
+        let mut added = Some(0u64);
+        for stmt in &nest.body {
+            match stmt {
+                Stmt::Fill(_) | Stmt::Define(..) => {}
+                Stmt::For { index, domain, parallel: false, body, .. } if adds_where_told(*index, domain, body) => {
+                    let own = self.added(stmt);
+                    added = added.zip(own).and_then(|(all, own)| all.checked_add(own));
+                }
+                _ => return Ok(None),
+            }
+        }
+        let sums = self.numbers(*buffer);
+        let Some(parts) = added.zip(sums).and_then(|(added, sums)| self.parts(added, sums)) else { return Ok(None) };
+        let Some(whole) = self.program.buffers.get(*buffer).filter(|whole| whole.entries.is_none()).cloned() else {
+            return Ok(None);
+        };
+        let dims = [Affine::constant(i64::from(parts))].into_iter().chain(whole.dims.iter().cloned()).collect();
+        let own = self.program.buffers.push(Buffer::workspace(format!("{}_parts", whole.name), None, dims));
+        let part = Fresh::after(&nest.body).fresh_index();
+        let (mut body, mut loops) = (Vec::new(), Vec::new());
+        for stmt in &nest.body {
+            let mut stmt = stmt.clone();
+            visit_places(&mut stmt, &mut |place| {
+                if place.buffer == *buffer {
+                    place.buffer = own;
+                    place.at.insert(0, part.into());
+                }
+            });
+            match stmt {
+                Stmt::Fill(_) => body.push(Stmt::Fill(own)),
+                Stmt::For { index, domain, lanes, jam, parallel, body } => {
+                    let domain = Domain::Part { whole: Box::new(domain), part: part.into(), parts, grain: 1 };
+                    loops.push(Stmt::For { index, domain, lanes, jam, parallel, body });
+                }
+                stmt => body.push(stmt),
+            }
+        }
+        let all = Domain::whole(&Affine::constant(i64::from(parts)))?;
+        body.push(Stmt::For { index: part, domain: all.clone(), lanes: 1, jam: 1, parallel: true, body: loops });
+        let in_parts = Nest { buffers: vec![own], decisions: vec![Decision::Scattered { parts }], body };
+
+        let mut names = Fresh::after(&[]);
+        let axes: Vec<IndexId> = whole.dims.iter().map(|_| names.fresh_index()).collect();
+        let (g, sum, x) = (names.fresh_index(), names.fresh_real(), names.fresh_real());
+        let at: Vec<Affine> = axes.iter().copied().map(Affine::index).collect();
+        let from = Place { buffer: own, at: [g.into()].into_iter().chain(at.iter().cloned()).collect() };
+        let add = vec![Stmt::Define(x, Real::Load(from)), Stmt::Accumulate(sum, x)];
+        let to = Place { buffer: *buffer, at };
+        let mut body = vec![Stmt::Local(sum), Stmt::one_by_one(g, all, add), Stmt::Store(to, sum)];
+        for (at, (index, extent)) in axes.iter().zip(&whole.dims).enumerate().rev() {
+            let lanes = if at + 1 == axes.len() { LANES_OF_ELEMENTS } else { 1 };
+            let (domain, parallel) = (Domain::whole(extent)?, at == 0);
+            body = vec![Stmt::For { index: *index, domain, lanes, jam: 1, parallel, body }];
+        }
+        let decisions = nest.decisions.iter().cloned().chain([Decision::PartsAdded { parts }]).collect();
+        Ok(Some([in_parts, Nest { buffers: nest.buffers.clone(), decisions, body }]))
+    }
+
+    /// How many numbers a statement adds to places.
+    // Loops and tests nest to a bounded depth.
+    fn added(&self, stmt: &Stmt) -> Option<u64> {
+        let own = u64::from(matches!(stmt, Stmt::Store(..)));
+        let inside = stmt.body().iter().try_fold(0u64, |sum, stmt| sum.checked_add(self.added(stmt)?))?;
+        match stmt {
+            Stmt::For { domain, .. } if inside > 0 => {
+                domain.whole_extent().and_then(|n| self.length(&n)?.checked_mul(inside))
+            }
+            _ => Some(own + inside),
+        }
     }
 
     fn array(&mut self, relation: RelationId, axes: &[usize], part: Part) -> ArrayId {

@@ -8,19 +8,19 @@ use crate::index::{Affine, Var};
 use crate::loops::{Cond, Real, RealId, Stmt, reads};
 
 /// All of some tests.
-pub(super) fn one(mut conds: Vec<Cond>) -> Cond {
+pub(in super::super) fn one(mut conds: Vec<Cond>) -> Cond {
     match conds.len() {
         1 => conds.remove(0),
         _ => Cond::All(conds),
     }
 }
 
-pub(super) fn is_of_sizes(a: &Affine) -> bool {
+pub(in super::super) fn is_of_sizes(a: &Affine) -> bool {
     a.terms().iter().all(|(v, _)| matches!(v, Var::Size(_)))
 }
 
 /// An index and what is added to it, over sizes.
-pub(super) fn unit(a: &Affine) -> Result<Option<(IndexId, Affine)>> {
+pub(in super::super) fn unit(a: &Affine) -> Result<Option<(IndexId, Affine)>> {
     let index = a.terms().iter().find_map(|(v, k)| if let (Var::Index(i), 1) = (v, k) { Some(*i) } else { None });
     let Some(i) = index else { return Ok(None) };
     let rest = a.sub(&i.into())?;
@@ -33,7 +33,7 @@ pub(super) fn is_positive(a: &Affine) -> bool {
 }
 
 /// Whether a number depends on some indices, or on one of those that do, which it then is.
-pub(super) fn varies(stmt: &Stmt, free: &BTreeSet<IndexId>, varying: &mut BTreeSet<RealId>) -> bool {
+pub(in super::super) fn varies(stmt: &Stmt, free: &BTreeSet<IndexId>, varying: &mut BTreeSet<RealId>) -> bool {
     let mut found = false;
     stmt.visit_affine(&mut |a| found |= mentions_any(a, free));
     stmt.visit_reads(&mut |r| found |= varying.contains(&r));
@@ -43,15 +43,15 @@ pub(super) fn varies(stmt: &Stmt, free: &BTreeSet<IndexId>, varying: &mut BTreeS
     found
 }
 
-pub(super) fn mentions_any(a: &Affine, free: &BTreeSet<IndexId>) -> bool {
+pub(in super::super) fn mentions_any(a: &Affine, free: &BTreeSet<IndexId>) -> bool {
     free.iter().any(|i| a.mentions(*i))
 }
 
-pub(super) fn cond_varies(cond: &Cond, free: &BTreeSet<IndexId>, varying: &BTreeSet<RealId>) -> bool {
+pub(in super::super) fn cond_varies(cond: &Cond, free: &BTreeSet<IndexId>, varying: &BTreeSet<RealId>) -> bool {
     asks_any(cond, varying) || free.iter().any(|i| cond_mentions(cond, *i))
 }
 
-pub(super) fn cond_mentions(cond: &Cond, i: IndexId) -> bool {
+pub(in super::super) fn cond_mentions(cond: &Cond, i: IndexId) -> bool {
     let mut found = false;
     cond.visit_affine(&mut |a| found |= a.mentions(i));
     found
@@ -63,18 +63,18 @@ pub(super) fn asks_any(cond: &Cond, which: &BTreeSet<RealId>) -> bool {
     found
 }
 
-pub(super) fn asks_numbers(cond: &Cond) -> bool {
+pub(in super::super) fn asks_numbers(cond: &Cond) -> bool {
     let mut found = false;
     cond.visit_reads(&mut |_| found = true);
     found
 }
 
-pub(super) fn reads_any(bodies: &[&[Stmt]], which: &BTreeSet<RealId>) -> bool {
+pub(in super::super) fn reads_any(bodies: &[&[Stmt]], which: &BTreeSet<RealId>) -> bool {
     reads(bodies.iter().copied().flatten(), |r| which.contains(&r))
 }
 
 /// The numbers, of some in their order, that statements and tests need.
-pub(super) fn needed(numbers: &[Stmt], bodies: &[&[Stmt]], tests: &[&Cond]) -> Vec<Stmt> {
+pub(in super::super) fn needed(numbers: &[Stmt], bodies: &[&[Stmt]], tests: &[&Cond]) -> Vec<Stmt> {
     let mut asked = BTreeSet::new();
     let mut note = |r: RealId| asked.extend([r]);
     bodies.iter().copied().flatten().for_each(|stmt| stmt.visit(&mut |stmt| stmt.visit_reads(&mut note)));

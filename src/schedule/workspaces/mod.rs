@@ -27,12 +27,13 @@
 //! one row of a matrix are different places. Places that no `j` asks for get sums that nobody reads. What is tested around the sum and mentions `j` is
 //! tested for each term if the term mentions `j`, so nothing is read out of bounds.
 //!
-//! **What it refuses.** Outermost loops, which [`scatter`](super::scatter) sees to; axes of a few places, for which terms are masked in lanes; terms that
-//! need what the loop over `j` has found or summed. Of places with several axes that terms tell the last one is added to: terms are gone through once for each
-//! place on the others.
+//! **What it refuses.** Outermost loops, which [`histograms`](super::histograms) and [`scatter`](super::scatter) see to; axes of a few places, for which terms
+//! are masked in lanes; terms that need what the loop over `j` has found or summed. Of places with several axes that terms tell, where they are no
+//! [histogram](super::histograms), the last one is added to: terms are gone through once for each place on the others.
 
 mod depends;
 mod rows;
+mod terms;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +48,12 @@ use crate::loops::{
 };
 use crate::solver::Facts;
 use crate::ty::Signature;
-use depends::{Tells, cond_varies, is_of_sizes, needed, one, varies};
+pub(super) use depends::{
+    asks_numbers, cond_mentions, cond_varies, is_of_sizes, mentions_any, needed, one, reads_any, unit, varies,
+};
+pub(super) use terms::terms;
+
+use depends::Tells;
 use rows::Rows;
 
 /// Gives such sums workspaces.
@@ -471,7 +477,7 @@ fn may_be_long(domain: &Domain) -> bool {
     }
 }
 
-fn visit_places(stmt: &mut Stmt, visit: &mut dyn FnMut(&mut Place)) {
+pub(super) fn visit_places(stmt: &mut Stmt, visit: &mut dyn FnMut(&mut Place)) {
     match stmt {
         Stmt::For { body, .. } | Stmt::If { body, .. } => body.iter_mut().for_each(|stmt| visit_places(stmt, visit)),
         Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => visit(place),

@@ -6,15 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::depends::{
-    asks_any, asks_numbers, cond_mentions, cond_varies, is_positive, mentions_any, needed, one, reads_any, unit, varies,
+    asks_any, asks_numbers, cond_mentions, cond_varies, mentions_any, needed, reads_any, unit, varies,
 };
+use super::terms::{terms, under};
 use super::{Before, Pass, Places};
 use crate::base::{IndexId, RelationId};
 use crate::error::Result;
 use crate::index::{Affine, Checked, Size, Var};
 use crate::loops::{
     Array, ArrayId, Buffer, BufferId, Cond, Domain, Part, Place, Real, RealId, Segment, Stmt, changed_outside,
-    mentioned, only_sums, stores,
+    mentioned, stores,
 };
 use crate::scalar::{Comparison, Function, Op};
 
@@ -366,18 +367,18 @@ impl Rows<'_, '_> {
         }
         let mut first = self.pass.names.body(&told_once)?;
         let mut all = self.pass.names.body(&inner)?;
-        let Some(terms) = self.pass.terms(body, &places)? else { return Ok(false) };
+        let Some(terms) = terms(&mut self.pass.names, body, &places)? else { return Ok(false) };
         let is_first = !told_once.is_empty();
         let beside = inside.into_iter().chain(also.filter(|_| !is_first).cloned()).collect();
-        all.extend(self.pass.under(beside, None, terms)?);
+        all.extend(under(&mut self.pass.names, beside, None, terms)?);
         for (index, domain) in ranks.into_iter().rev() {
             all = vec![Stmt::one_by_one(index, domain, all)];
         }
         if is_first {
-            all = self.pass.under(also.cloned().into_iter().collect(), None, all)?;
+            all = under(&mut self.pass.names, also.cloned().into_iter().collect(), None, all)?;
         }
         first.extend(all);
-        let mut all = self.pass.under(outside, told.asked.as_ref(), first)?;
+        let mut all = under(&mut self.pass.names, outside, told.asked.as_ref(), first)?;
         if let Some(asked) = &told.asked {
             all = vec![Stmt::If { cond: asked.clone(), body: all }];
         }
@@ -387,74 +388,6 @@ impl Rows<'_, '_> {
 }
 
 impl Pass<'_> {
-    /// The statements, under new names, that add to places what others add to registers; nothing where these do something else with them.
-    // Loops and tests nest to a bounded depth.
-    fn terms(&mut self, body: &[Stmt], places: &BTreeMap<RealId, Place>) -> Result<Option<Vec<Stmt>>> {
-        let mut out = Vec::new();
-        for stmt in body {
-            let changed = stmt.changes().filter(|r| places.contains_key(r));
-            let sum = match stmt {
-                Stmt::Accumulate(_, a) => Some((*a, None)),
-                Stmt::MulAdd(_, a, b) => Some((*a, Some(*b))),
-                _ => None,
-            };
-            match (changed, sum) {
-                (Some(r), Some((a, b))) => {
-                    let (before, after) = (self.names.fresh_real(), self.names.fresh_real());
-                    let a = self.names.read(a);
-                    let sum = match b {
-                        None => Real::Add(before, a),
-                        Some(b) => Real::MulAdd(a, self.names.read(b), before),
-                    };
-                    let place = places[&r].clone();
-                    out.push(Stmt::Define(before, Real::Load(place.clone())));
-                    out.push(Stmt::Define(after, sum));
-                    out.push(Stmt::Store(place, after));
-                    continue;
-                }
-                (Some(_), None) => return Ok(None),
-                (None, _) => {}
-            }
-            let inside: Vec<RealId> =
-                changed_outside(std::slice::from_ref(stmt)).into_iter().filter(|r| places.contains_key(r)).collect();
-            match stmt {
-                Stmt::If { cond, body } if !inside.is_empty() => {
-                    let Some(body) = self.terms(body, places)? else { return Ok(None) };
-                    out.extend(self.under(vec![cond.clone()], None, body)?);
-                }
-                // What an inner loop adds is added when it is done.
-                Stmt::For { .. } if !inside.is_empty() => {
-                    if !only_sums(stmt.body()) {
-                        return Ok(None);
-                    }
-                    for r in &inside {
-                        let own = self.names.fresh_real();
-                        out.push(Stmt::Local(own));
-                        self.names.alias(*r, own);
-                    }
-                    out.extend(self.names.body(std::slice::from_ref(stmt))?);
-                    for r in &inside {
-                        let (before, after) = (self.names.fresh_real(), self.names.fresh_real());
-                        out.push(Stmt::Define(before, Real::Load(places[r].clone())));
-                        out.push(Stmt::Define(after, Real::Add(before, self.names.read(*r))));
-                        out.push(Stmt::Store(places[r].clone(), after));
-                    }
-                }
-                stmt => out.extend(self.names.body(std::slice::from_ref(stmt))?),
-            }
-        }
-        Ok(Some(out))
-    }
-
-    /// Statements under tests that are renamed, but for those that always hold, and one that is asked anyway.
-    fn under(&mut self, tests: Vec<Cond>, asked: Option<&Cond>, body: Vec<Stmt>) -> Result<Vec<Stmt>> {
-        let test = self.names.body(&[Stmt::If { cond: Cond::All(tests), body: Vec::new() }])?;
-        let Some(Stmt::If { cond: Cond::All(conds), .. }) = test.into_iter().next() else { return Ok(Vec::new()) };
-        let holds = |cond: &Cond| asked == Some(cond) || matches!(cond, Cond::NonNegative(a) if is_positive(a));
-        let open: Vec<Cond> = conds.into_iter().filter(|cond| !holds(cond)).collect();
-        Ok(if open.is_empty() { body } else { vec![Stmt::If { cond: one(open), body }] })
-    }
-
     fn workspaces(&mut self, places: &Places<'_>, before: &Before, count: usize, extent: &Size) -> Vec<BufferId> {
         let around = places.around.iter().map(|(_, n)| n);
         let dims: Vec<Size> =
