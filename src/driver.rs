@@ -174,6 +174,14 @@ pub struct Function {
     sparse: Vec<String>,
 }
 
+/// [`Function::parse`].
+impl std::str::FromStr for Function {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Function> {
+        Function::parse(text)
+    }
+}
+
 impl Function {
     /// Compiles a program text.
     ///

@@ -92,7 +92,11 @@ const FUNCTIONS: Sentences = &[
         "axes are in the order of a `gen`: `gen j < n, i < n. A[i, j]`",
     ),
     (&["flip", "reverse", "flipud", "fliplr"], "in reverse it is `gen i < n. x[n - 1 - i]`"),
-    (&["roll", "circshift"], "shifted around it is `gen i < n. if i >= 1 then x[i - 1] else x[n - 1]`"),
+    (
+        &["roll", "circshift"],
+        "shifted around by one it is `gen i < n. if i >= 1 then x[i - 1] else x[n - 1]`, and by one back `gen i < n. if i + 1 < n then x[i + 1] else x[0]`",
+    ),
+    (&["pad", "padarray"], "zeros around a vector are `gen i < n + 2. [1 <= i and i <= n] * x[i - 1]`"),
     (&["diff"], "differences are `gen i < n - 1. x[i + 1] - x[i]`"),
     (
         &["take", "gather", "index_select", "embedding"],
@@ -274,9 +278,31 @@ pub(crate) struct Member<'t> {
     pub(crate) arguments: Option<&'t str>,
 }
 
+/// What a point stands behind, of an expression in front of it: a name or a number, calls and places, primes, or parentheses.
+fn operand(text: &str) -> &str {
+    let text = text.trim();
+    let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.');
+    let mut rest = text.trim_end_matches('\'');
+    while rest.ends_with([')', ']']) {
+        let mut depth = 0usize;
+        let opens = rest.char_indices().rev().find(|(_, c)| {
+            match c {
+                ')' | ']' => depth += 1,
+                '(' | '[' => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            depth == 0
+        });
+        let Some((at, _)) = opens else { return text };
+        rest = &rest[..at];
+    }
+    &text[rest.trim_end_matches(is_word).len()..]
+}
+
 /// What to write instead of a member.
 pub(crate) fn member(member: &Member<'_>) -> Option<String> {
     let Member { of, name, arguments } = *member;
+    let of = operand(of);
     let named = |text: &str| ["axis", "dim"].iter().any(|word| text.split([' ', '=', ',']).any(|part| part == *word));
     let module = MODULES.contains(&of);
     if matches!(name, "scan" | "fold") {

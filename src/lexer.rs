@@ -631,7 +631,7 @@ impl<'a> Lexer<'a> {
         );
         diagnostics.push(match first {
             '&' => diagnostic.help("`and` joins predicates"),
-            '|' => diagnostic.help("`or` joins predicates; the absolute value is `abs(e)`"),
+            '|' => diagnostic.help("`or` joins predicates; the absolute value of a number is `abs(e)`, the length of a vector `norm(e)`"),
             '!' => diagnostic.help("negation is `not p`, inequality is `a != b`"),
             '\\' => diagnostic.help(foreign::function("solve").unwrap_or_default()),
             '"' | '\'' => diagnostic.help("there are no strings"),

@@ -12,7 +12,7 @@ pub use super::diagnostics::{render, render_error, render_warnings};
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// Why a program or its data could not be processed.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The program is wrong: every problem found, in the order of the text.
@@ -68,6 +68,13 @@ pub enum Error {
         /// The program it found it in.
         program: String,
     },
+}
+
+/// What it says to a reader, as a `main` that returns it prints it.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Error {

@@ -85,6 +85,42 @@ impl<'b> Expr<'b> {
         self.call("relu", vec![])
     }
 
+    /// The natural logarithm, as mathematicians call it; [`Expr::ln`].
+    #[track_caller]
+    pub fn log(self) -> Expr<'b> {
+        self.ln()
+    }
+
+    /// `ln(1 + self)`, as it is called for `f64`; [`Expr::log1p`].
+    #[track_caller]
+    pub fn ln_1p(self) -> Expr<'b> {
+        self.log1p()
+    }
+
+    /// `e^self - 1`, as it is called for `f64`; [`Expr::expm1`].
+    #[track_caller]
+    pub fn exp_m1(self) -> Expr<'b> {
+        self.expm1()
+    }
+
+    /// `1 / self`.
+    #[track_caller]
+    pub fn recip(self) -> Expr<'b> {
+        1.0 / self
+    }
+
+    /// `self^2`.
+    #[track_caller]
+    pub fn square(self) -> Expr<'b> {
+        self.powi(2)
+    }
+
+    /// 1, -1 or 0, as `self` is.
+    #[track_caller]
+    pub fn signum(self) -> Expr<'b> {
+        self.call("sign", vec![])
+    }
+
     /// The angle of the point `(x, self)`.
     #[track_caller]
     pub fn atan2(self, x: impl Real<'b>) -> Expr<'b> {
@@ -206,8 +242,14 @@ macro_rules! library {
 library! {
     /// The inner product of two vectors.
     dot(other);
+    /// The Euclidean norm of a vector.
+    norm();
     /// The square of the Euclidean norm of a vector.
     norm2();
+    /// The mean of the elements of a vector.
+    mean();
+    /// The variance of the elements of a vector, over how many there are.
+    variance();
     /// The table of the products of two vectors.
     outer(other);
     /// The matrix with this vector on its diagonal.
@@ -224,6 +266,10 @@ library! {
     logsumexp();
     /// The exponentials of a vector over their sum.
     softmax();
+    /// The logarithm of [`Expr::softmax`].
+    log_softmax();
+    /// The sums of a vector up to each place.
+    cumsum();
 }
 
 impl<'b> Index<'b> {

@@ -50,6 +50,10 @@ handles! {
 }
 
 /// What can stand where a real is expected: an [`Expr`], a number, an index or size.
+#[diagnostic::on_unimplemented(
+    note = "a guard stands before what it masks, `guard * e`; as a number it is `guard * 1.0`",
+    note = "a number is `f64`, `f32`, `i32` or `usize`"
+)]
 pub trait Real<'b> {
     /// The expression, in the graph of `builder`.
     #[track_caller]
@@ -486,6 +490,25 @@ impl<'b> Not for Guard<'b> {
     fn not(self) -> Guard<'b> {
         Guard::make(self.builder, Kind::Unary(UnaryOp::Not), vec![self.id])
     }
+}
+
+/// `*self = *self op right`, as loops of Rust that make an expression term by term have it.
+macro_rules! assigned {
+    ($($trait:ident $method:ident $op:tt;)*) => {$(
+        impl<'b, R: Real<'b>> std::ops::$trait<R> for Expr<'b> {
+            #[track_caller]
+            fn $method(&mut self, right: R) {
+                *self = *self $op right;
+            }
+        }
+    )*};
+}
+
+assigned! {
+    AddAssign add_assign +;
+    SubAssign sub_assign -;
+    MulAssign mul_assign *;
+    DivAssign div_assign /;
 }
 
 /// `[p] * e`.

@@ -10,6 +10,8 @@
 //! gen i, j. [exists k < n. v[k, j] != 0] * e       ==  let h = gen j. [exists k < n. v[k, j] != 0] * 1 in gen i, j. [h[j] != 0] * e
 //! ```
 //!
+//! The place among two or three numbers takes as many comparisons, and stays.
+//!
 //! Where the place of an extremum is that of a `sum` index the search gives the index, and the guard stays, unless the row is that of another `sum` index and
 //! an axis has neither. So does an `exists` about relations of the
 //! data alone, where it is seen from the beginning of a row whether there are entries, and one whose index has a value by an equation, a map or a place.
@@ -23,6 +25,9 @@ use crate::scalar::{Comparison, Function, Number, Op};
 use crate::solver::have_one_value;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 use crate::ty::Signature;
+
+/// Fewer numbers than these are compared wherever the place of an extremum is asked.
+const FEW: i64 = 4;
 
 /// The program with these tensors.
 pub(super) fn kept(program: &Program) -> Result<Cow<'_, Program>> {
@@ -67,7 +72,7 @@ fn keep(signature: &Signature, builder: &mut Builder, stmt: &Stmt, p: &Pred) -> 
             }
             None => Ok(p.clone()),
         },
-        atom => match place(atom).filter(|place| place.repeats(rank, sums)) {
+        atom => match place(atom).filter(|place| place.repeats(rank, sums) && !place.is_of_few(builder)) {
             Some(place) => place.number(builder),
             None => Ok(atom.clone()),
         },
@@ -148,6 +153,11 @@ impl Place<'_> {
         let found = sums.clone().any(in_target);
         let again = if found { others && sums.clone().any(in_rows) } else { others || before_rows };
         !self.is_bound(sums.end) && again
+    }
+
+    /// Whether the search is among a few numbers, which are compared sooner than a number is stored.
+    fn is_of_few(&self, builder: &Builder) -> bool {
+        builder.dims(self.var).last().and_then(Size::as_constant).is_some_and(|n| n < FEW)
     }
 
     /// Whether an index occurs that an `exists` binds: its number is `first` or a later one.

@@ -9,15 +9,15 @@
 //! [`merge`](super::merge) makes loops one in nests that have joined; what is here is what other passes ask before: a nest of several loops can neither
 //! [join](super::fuse) others nor have them [inside](super::unroll_and_jam) of a short one.
 //!
-//! **Why it is right.** The second loop reads no register that is known behind the first one alone, and nothing of what the nest writes. What both write has their
-//! index on one axis, so only equal iterations meet, in the order of before; nothing between them writes it. Numbers between the two that read neither move
-//! before both, the others stay behind. Each sum keeps the order of its summands.
+//! **Why it is right.** The second loop reads and changes no register that the first one changes or that is known behind it alone, and reads nothing of what the
+//! nest writes. What both write has their index on one axis, so only equal iterations meet, in the order of before; nothing between them writes it. Numbers between
+//! the two, and first values of registers, that read neither move before both, the others stay behind. Each sum keeps the order of its summands.
 
 use std::collections::BTreeSet;
 
 use crate::base::IndexId;
 use crate::index::Checked;
-use crate::loops::{BufferId, Fresh, Place, RealId, Stmt, changed_outside, loads, outer_sums, stored, stores};
+use crate::loops::{BufferId, Fresh, Place, RealId, Stmt, changed_outside, loads, reads, stored, stores};
 
 /// Statements of a nest, which writes some buffers, with such loops made one.
 pub(super) fn joined(written: &[BufferId], body: &[Stmt]) -> Checked<Vec<Stmt>> {
@@ -31,6 +31,10 @@ pub(super) fn joined(written: &[BufferId], body: &[Stmt]) -> Checked<Vec<Stmt>> 
         let mut waits = loads(this).iter().any(|place| written.contains(&place.buffer));
         waits |= stored(this).iter().any(|buffer| behind.contains(buffer));
         stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| waits |= late.contains(&r)));
+        waits |= changed_outside(this).iter().any(|r| late.contains(r));
+        if let (Stmt::Assign(r, _), Some(at)) = (stmt, last) {
+            waits |= reads(&out[at..], |read| read == *r);
+        }
         match (stmt, last) {
             (Stmt::For { index, domain, body, .. }, Some(at)) if !waits => match &mut out[at] {
                 Stmt::For { index: first, domain: known, body: before, .. } if domain == known => {
@@ -38,14 +42,14 @@ pub(super) fn joined(written: &[BufferId], body: &[Stmt]) -> Checked<Vec<Stmt>> 
                     names.keep(*index, *first);
                     let body = names.body(body)?;
                     if meet_in_rows(*first, before, &body) {
-                        late.extend(outer_sums(&body));
+                        late.extend(changed_outside(&body));
                         before.extend(body);
                         continue;
                     }
                 }
                 _ => {}
             },
-            (Stmt::Define(..) | Stmt::Local(_), Some(at)) if !waits => {
+            (Stmt::Define(..) | Stmt::Local(_) | Stmt::Assign(..), Some(at)) if !waits => {
                 out.insert(at, stmt.clone());
                 last = Some(at + 1);
                 continue;
@@ -59,7 +63,7 @@ pub(super) fn joined(written: &[BufferId], body: &[Stmt]) -> Checked<Vec<Stmt>> 
         }
         if let Stmt::For { body, .. } = stmt {
             last = Some(out.len());
-            late.extend(outer_sums(body));
+            late.extend(changed_outside(body));
             behind.clear();
         }
         out.push(stmt.clone());

@@ -256,6 +256,7 @@ impl Pass<'_> {
         let is_own = |stmts: &[Stmt]| loads(stmts).iter().any(|place| own.contains(&place.buffer));
         if !scope.around.iter().any(|axis| axis.index == first)
             || mentioned([stmt]).iter().any(|i| scope.indices.contains(i))
+            || scope.tests.iter().any(|cond| scope.indices.iter().any(|i| cond_mentions(cond, *i)))
             || is_own(std::slice::from_ref(stmt))
             || is_own(&scope.numbers)
             || reads(body, |r| r == *sum)

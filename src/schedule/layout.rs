@@ -11,17 +11,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::machine::FEW;
 use super::split::taps::is_border;
-use super::vectorise::is_short;
+use super::vectorise::{is_short, literal};
 use super::{machine, pack};
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Size, Var};
+use crate::index::{Affine, Size, Var};
 use crate::loops::{
     Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, Real, Stmt, changes_outside, has_loop, loads,
     stores,
 };
 
+/// What a place far apart costs, and one that is a few places apart.
+const FAR: u64 = 2;
+const NEAR: u64 = 1;
 /// How often each tensor is asked, at most.
 const SWEEPS: usize = 4;
 /// How many sizes are tried as the last axis.
@@ -133,6 +137,19 @@ pub(super) fn weight(depth: usize) -> u64 {
     machine::INNERMOST.saturating_pow(u32::try_from(depth).unwrap_or(u32::MAX).max(1))
 }
 
+/// How often the body of some nested loops runs, beside one loop: what is said of lengths that are literals, and of multiples of sizes.
+fn times(loops: &[Loop<'_>]) -> u64 {
+    let length = |l: &Loop<'_>| {
+        if let Some(n) = literal(l.domain) {
+            return u64::try_from(n).unwrap_or(1).clamp(1, machine::INNERMOST);
+        }
+        let extent = l.domain.whole_of().whole_extent();
+        let multiple = extent.iter().flat_map(Affine::terms).map(|(_, k)| k.unsigned_abs()).max();
+        multiple.unwrap_or(1).saturating_mul(machine::INNERMOST)
+    };
+    loops.iter().fold(1, |all: u64, l| all.saturating_mul(length(l))).max(machine::INNERMOST)
+}
+
 /// The sum, as far as it goes.
 pub(super) fn total(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
@@ -175,7 +192,7 @@ pub(super) struct Loop<'a> {
 pub(super) fn strided_inside(path: &Path<'_>, last: &Last) -> u64 {
     let mut path = path.clone();
     path.outside.retain(|(_, stmt)| stmt.store().is_some());
-    strided_in(&[path], last)
+    strided_in(&[path], last).div_ceil(FAR)
 }
 
 /// The accesses to places far apart that the best choice of lanes leaves, if these axes are the last.
@@ -191,16 +208,16 @@ fn strided_in(paths: &[Path<'_>], last: &Last) -> u64 {
             .filter(|(depth, l)| l.lanes && !is_for_parts(path, *depth) && (is_wide(l) || !around.iter().any(is_wide)))
             .map(|(depth, l)| {
                 let far = |place: &Place| apart(place, l.index, last);
-                let inside = places.iter().filter(|place| far(place)).count() as u64;
+                let inside = total(places.iter().map(|place| far(place)));
                 // After each round, lanes of a sum are added up, which takes a little longer than storing them on as many lines of the cache.
-                let outside = outside.iter().filter(|(_, stmt)| place(stmt).is_some_and(far));
-                let outside = total(outside.map(|(depth, _)| weight(*depth)));
-                let folds = if depth == deepest && adds { weight(deepest) } else { 0 };
-                let after = outside.saturating_mul(2).saturating_add(folds.saturating_mul(5) / 2);
-                inside.saturating_mul(weight(around.len())).saturating_add(after)
+                let outside = outside.iter().filter_map(|(depth, stmt)| Some((depth, far(place(stmt)?))));
+                let outside = total(outside.map(|(depth, each)| times(&around[..*depth]).saturating_mul(each)));
+                let folds = if depth == deepest && adds { times(&around[..deepest]) } else { 0 };
+                let after = outside.saturating_mul(2).saturating_add(folds.saturating_mul(5));
+                inside.saturating_mul(times(around)).saturating_add(after)
             });
         // A loop without lanes does one number at a time.
-        each.min().unwrap_or_else(|| 2 * weight(around.len())).saturating_mul(machine::INNERMOST)
+        each.min().unwrap_or_else(|| times(around).saturating_mul(2 * FAR)).saturating_mul(machine::INNERMOST)
     };
     total(paths.iter().map(cost))
 }
@@ -219,12 +236,16 @@ fn is_wide(l: &Loop<'_>) -> bool {
     l.lanes && !is_short(l.domain)
 }
 
-/// Whether lanes over an index access places far apart, neither neighbours nor one place.
-fn apart(place: &Place, index: IndexId, last: &Last) -> bool {
+/// What it costs that lanes over an index access a place: nothing for neighbours and one place, less for places a few apart than for others.
+fn apart(place: &Place, index: IndexId, last: &Last) -> u64 {
     let last = last.get(&place.buffer).copied().unwrap_or(place.at.len().wrapping_sub(1));
     let varying = place.at.iter().enumerate().filter(|(_, a)| a.mentions(index));
-    let near = |(at, a): (usize, &crate::index::Affine)| at == last && a.coefficient(&Var::Index(index)) == 1;
-    !varying.into_iter().all(near)
+    let cost = |(at, a): (usize, &Affine)| match a.coefficient(&Var::Index(index)) {
+        1 if at == last => 0,
+        step if at == last && step.abs() <= FEW => NEAR,
+        _ => FAR,
+    };
+    varying.map(cost).max().unwrap_or(0)
 }
 
 /// An innermost loop, the loops around it, and what is loaded and stored in these, each inside of so many.

@@ -606,6 +606,9 @@ struct Seen<'a> {
     indices: BTreeSet<IndexId>,
     /// Those of them that an array gives in steps.
     steps: BTreeSet<IndexId>,
+    /// Those of loops around a statement, inside of the lanes, and whether one of these takes many values.
+    inner: Vec<IndexId>,
+    is_again: bool,
     /// Those of sums inside over a few values.
     few: BTreeSet<IndexId>,
     reals: BTreeSet<RealId>,
@@ -637,6 +640,8 @@ impl Seen<'_> {
             around: false,
             indices: [index].into(),
             steps: BTreeSet::new(),
+            inner: Vec::new(),
+            is_again: false,
             few: BTreeSet::new(),
             reals: BTreeSet::new(),
             has_loops: false,
@@ -693,8 +698,12 @@ impl Seen<'_> {
                 }
                 self.only_short &= is_short(domain) && !has_fractions(domain);
                 self.over_entries |= matches!(domain.whole_of(), Domain::Segment(_));
+                let again = self.is_again;
+                self.is_again |= !is_short(domain);
+                self.inner.push(*index);
                 let can = !varies && self.body(body);
-                self.few = few;
+                self.inner.pop();
+                (self.few, self.is_again) = (few, again);
                 can
             }
             Stmt::If { cond, body } => {
@@ -773,7 +782,9 @@ impl Seen<'_> {
             (true, 0) if !rest_varies && self.is_column(place, axis) => self.neighbours = true,
             (false, 1) => self.neighbours = true,
             (others, step) => {
-                self.gathers |= !self.around;
+                // What the loops inside do not change is loaded before them.
+                let is_once = self.is_again && !place.at.iter().any(|a| self.inner.iter().any(|i| a.mentions(*i)));
+                self.gathers |= !self.around && !is_once;
                 self.far += 1;
                 self.near += usize::from(!others && step.abs() <= FEW);
             }

@@ -12,7 +12,9 @@ use super::{Csc, Csr, Dense, Element, Tensor, Value};
 
 /// What can be given as the value of a parameter.
 #[diagnostic::on_unimplemented(
-    note = "numbers are `f64`, `f32` or `i32`; indices, and the targets of a map, are given by `Inputs::map`"
+    message = "`{Self}` is no value of a parameter",
+    note = "a value is a number, a vector, an array, a matrix of `ndarray` or `sprs`, or a tensor such as `Dense::new(&[2, 3], numbers)?`",
+    note = "numbers are `f64`, `f32` or `i32`; the targets of a map are given by `Inputs::map`, the tuples of a relation by `Inputs::relation`"
 )]
 pub trait IntoValue {
     /// The value.
@@ -22,6 +24,7 @@ pub trait IntoValue {
     fn into_value(self) -> Checked<Value>;
 }
 
+#[diagnostic::do_not_recommend]
 impl<T: Into<Value>> IntoValue for T {
     fn into_value(self) -> Checked<Value> {
         Ok(self.into())

@@ -38,7 +38,6 @@ impl Inputs {
 
     /// Gives a parameter its value: whole, or component by component as `ab.0`, `ab.1`, `ab.1.0`. An array or a matrix that is no tensor is
     /// refused when the inputs are bound.
-    #[doc(alias = "insert")]
     #[doc(alias = "set")]
     pub fn value(&mut self, name: impl Into<String>, value: impl IntoValue) -> &mut Self {
         let name = name.into();
@@ -53,6 +52,11 @@ impl Inputs {
             }
         }
         self
+    }
+
+    /// [`Inputs::value`], as maps have it.
+    pub fn insert(&mut self, name: impl Into<String>, value: impl IntoValue) -> &mut Self {
+        self.value(name, value)
     }
 
     /// Gives a relation or a map its tuples.
@@ -208,6 +212,23 @@ impl Inputs {
     /// Whether a value was given under this name.
     pub fn has_value(&self, name: &str) -> bool {
         self.values.contains_key(name)
+    }
+}
+
+impl<K: Into<String>, V: IntoValue> Extend<(K, V)> for Inputs {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, values: I) {
+        for (name, value) in values {
+            self.value(name, value);
+        }
+    }
+}
+
+/// Values of parameters by name.
+impl<K: Into<String>, V: IntoValue> FromIterator<(K, V)> for Inputs {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(values: I) -> Self {
+        let mut inputs = Inputs::new();
+        inputs.extend(values);
+        inputs
     }
 }
 

@@ -82,6 +82,11 @@ impl Results {
         self.results.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
+    /// Whether there is a result of this name.
+    pub fn contains_key(&self, name: &str) -> bool {
+        self.get(name).is_some()
+    }
+
     /// The names of the results.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.results.iter().map(|(name, _)| name.as_str())

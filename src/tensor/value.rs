@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ndarray::ArrayViewD;
 
 use super::{Coo, Csc, Csr, Dense, Malformed, Precision, Relation, Slice};
+use crate::error::{self, Error};
 use crate::ty::Format;
 
 /// A tensor of reals in one of the storage formats.
@@ -229,9 +230,30 @@ impl Value {
         Some(self.as_tensor()?.data())
     }
 
-    /// The array, of a value that is a dense tensor.
+    /// The lengths of the axes, of a value of one leaf.
+    pub fn shape(&self) -> Option<Vec<usize>> {
+        Some(self.as_tensor()?.shape())
+    }
+
+    /// All elements as a dense tensor, of a value of one leaf in any format.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a pair; and where there are more elements than memory.
     #[doc(alias = "to_array")]
-    #[doc(alias = "to_dense")]
+    pub fn to_dense(&self) -> error::Result<Dense> {
+        let Some(tensor) = self.as_tensor() else {
+            return Err(Error::Request("a pair is no tensor: take one of its `leaves`".to_owned()));
+        };
+        let dense = match tensor {
+            Tensor::Dense(dense) => Ok(dense.clone()),
+            Tensor::Csr(csr) => csr.to_dense(),
+            Tensor::Csc(csc) => csc.to_dense(),
+            Tensor::Coo(coo) => coo.to_dense(),
+        };
+        dense.map_err(|malformed| malformed.of("this tensor"))
+    }
+
+    /// The array, of a value that is a dense tensor; [`Value::to_dense`] makes one of sparse ones too.
     pub fn as_array(&self) -> Option<ArrayViewD<'_, f64>> {
         Some(self.as_tensor()?.as_dense()?.view())
     }

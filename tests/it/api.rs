@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use iverson::builder::{Builder, generate, sum};
 use iverson::prelude::*;
 use iverson::tensor::{IntoValue, Slice};
-use iverson::{Error, Origin, ndarray, sprs};
+use iverson::{Error, Origin, builder, ndarray, sprs};
 
 const LOGISTIC: &str = "param X : csr [n, d] real\nparam y : [n] real\nparam w : [d] real\n\
                         assume n >= 1\n(sum i < n. softplus(-y[i] * (sum j < d. X[i, j] * w[j]))) / n";
@@ -611,4 +611,43 @@ fn memory_of_results_is_used_again() {
         assert!(kernel.call(&vec![0.0; 3]).is_err());
         assert!(is_right(&call(8.0)[0].1, 8.0));
     }
+}
+
+/// What one writes at first guess, coming from maps, from `f64`, and from loops that add.
+#[test]
+fn first_guesses() -> Result<(), Error> {
+    let f: Function = "param x : [n] real\nsum(x^2)".parse()?;
+    let mut inputs: Inputs = [("x", vec![1.0, 2.0])].into_iter().collect();
+    assert_eq!(f.eval(&inputs)?["value"].as_scalar(), Some(5.0));
+    inputs.insert("x", [3.0, 4.0]);
+    let results = f.eval(&inputs)?;
+    assert!(results.contains_key("value") && !results.contains_key("x"));
+    // A Hessian is sparse, and dense on request.
+    let hessian = f.hessian(["x"])?.eval(&inputs)?;
+    let (shape, dense) = (hessian["hessian_x_x"].shape(), hessian["hessian_x_x"].to_dense()?);
+    assert_eq!((shape, dense.data()), (Some(vec![2, 2]), &[2.0, 0.0, 0.0, 2.0][..]));
+    // What `main` prints is what the error says.
+    let error = "sum(y)".parse::<Function>().expect_err("there is no y");
+    assert_eq!(format!("{error:?}"), error.to_string());
+
+    let b = Builder::new();
+    let n = b.index(2);
+    let x = b.param("x", [n]);
+    let mut total = x.norm() + x.mean() + x.variance();
+    total += x.log_softmax()[0] * x.square()[0].recip();
+    total -= x.cumsum()[0].ln_1p() + x[0].log() + x[0].exp_m1();
+    total *= x[0].signum();
+    total /= 2;
+    let squares = builder::r#gen(n, |i| x[i].square());
+    let built = b.finish(builder::sum(n, |i| squares[i]) + total)?;
+    let text = Function::parse(
+        "param x : [2] real
+         sum(x^2) + (norm(x) + mean(x) + variance(x) + log_softmax(x)[0] / x[0]^2
+           - (log1p(x[0]) + log(x[0]) + expm1(x[0]))) * sign(x[0]) / 2",
+    )?;
+    let [found, expected] =
+        [Function::build(&built)?, text].map(|f| f.eval(&inputs).map(|results| results["value"].as_scalar()));
+    let (found, expected) = (found?.expect("a number"), expected?.expect("a number"));
+    assert!((found - expected).abs() < 1e-12, "{found} and {expected}");
+    Ok(())
 }

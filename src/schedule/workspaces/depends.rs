@@ -27,9 +27,14 @@ pub(in super::super) fn unit(a: &Affine) -> Result<Option<(IndexId, Affine)>> {
     Ok(is_of_sizes(&rest).then_some((i, rest)))
 }
 
-/// Whether an expression is never negative since indices and sizes are not.
-pub(super) fn is_positive(a: &Affine) -> bool {
-    a.offset() >= 0 && a.terms().iter().all(|(v, k)| *k >= 0 && !matches!(v, Var::Apply(_)))
+/// Whether an expression is never negative since some indices and sizes are not.
+pub(super) fn is_positive(a: &Affine, positive: &BTreeSet<IndexId>) -> bool {
+    let is_known = |v: &Var| match v {
+        Var::Index(i) => positive.contains(i),
+        Var::Size(_) => true,
+        Var::Apply(_) => false,
+    };
+    a.offset() >= 0 && a.terms().iter().all(|(v, k)| *k >= 0 && is_known(v))
 }
 
 /// Whether a number depends on some indices, or on one of those that do, which it then is.

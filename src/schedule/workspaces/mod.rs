@@ -310,7 +310,9 @@ impl Pass<'_> {
     /// What makes the workspaces of a sum, and what reads them; nothing where terms do not know their places.
     fn sum(&mut self, places: &Places<'_>, stmt: &Stmt, before: &Before) -> Result<Option<(Made, Vec<Stmt>)>> {
         let sums: Vec<RealId> = changed_outside(std::slice::from_ref(stmt)).into_iter().collect();
-        if sums.is_empty() || mentioned([stmt]).iter().any(|i| before.indices.contains(i)) {
+        let is_found = |i: &IndexId| before.indices.contains(i);
+        let asks = |cond: &Cond| before.indices.iter().any(|i| depends::cond_mentions(cond, *i));
+        if sums.is_empty() || mentioned([stmt]).iter().any(is_found) || before.tests.iter().any(asks) {
             return Ok(None);
         }
         let free: BTreeSet<IndexId> = before.ranks.iter().map(|rank| rank.index).chain([places.index]).collect();

@@ -351,6 +351,13 @@ impl Rows<'_, '_> {
             ranks.push((index, domain));
         }
         let own: Vec<IndexId> = ranks.iter().map(|(i, _)| *i).collect();
+        let mut positive: BTreeSet<IndexId> = own.iter().copied().collect();
+        positive.extend(self.places.around.iter().map(|(i, _)| *i));
+        told.coordinate.visit(&mut |v| {
+            if let Var::Index(i) = v {
+                positive.insert(*i);
+            }
+        });
         let place = |w: &BufferId| self.places.place(*w, told.coordinate.clone(), &own);
         let places: BTreeMap<RealId, Place> = self.sums.iter().copied().zip(buffers.iter().map(place)).collect();
         // What tells places is asked once for all ranks.
@@ -370,15 +377,15 @@ impl Rows<'_, '_> {
         let Some(terms) = terms(&mut self.pass.names, body, &places)? else { return Ok(false) };
         let is_first = !told_once.is_empty();
         let beside = inside.into_iter().chain(also.filter(|_| !is_first).cloned()).collect();
-        all.extend(under(&mut self.pass.names, beside, None, terms)?);
+        all.extend(under(&mut self.pass.names, beside, (&positive, None), terms)?);
         for (index, domain) in ranks.into_iter().rev() {
             all = vec![Stmt::one_by_one(index, domain, all)];
         }
         if is_first {
-            all = under(&mut self.pass.names, also.cloned().into_iter().collect(), None, all)?;
+            all = under(&mut self.pass.names, also.cloned().into_iter().collect(), (&positive, None), all)?;
         }
         first.extend(all);
-        let mut all = under(&mut self.pass.names, outside, told.asked.as_ref(), first)?;
+        let mut all = under(&mut self.pass.names, outside, (&positive, told.asked.as_ref()), first)?;
         if let Some(asked) = &told.asked {
             all = vec![Stmt::If { cond: asked.clone(), body: all }];
         }

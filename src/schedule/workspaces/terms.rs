@@ -1,8 +1,9 @@
 //! Terms that are added to places.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::depends::{is_positive, one};
+use crate::base::IndexId;
 use crate::error::Result;
 use crate::loops::{Cond, Fresh, Place, Real, RealId, Stmt, changed_outside, only_sums};
 
@@ -43,7 +44,10 @@ pub(in super::super) fn terms(
         match stmt {
             Stmt::If { cond, body } if !inside.is_empty() => {
                 let Some(body) = terms(names, body, places)? else { return Ok(None) };
-                out.extend(under(names, vec![cond.clone()], None, body)?);
+                let test = names.body(&[Stmt::If { cond: cond.clone(), body: Vec::new() }])?;
+                if let Some(Stmt::If { cond, .. }) = test.into_iter().next() {
+                    out.push(Stmt::If { cond, body });
+                }
             }
             // What an inner loop adds is added when it is done.
             Stmt::For { .. } if !inside.is_empty() => {
@@ -69,16 +73,16 @@ pub(in super::super) fn terms(
     Ok(Some(out))
 }
 
-/// Statements under tests that are renamed, but for those that always hold, and one that is asked anyway.
+/// Statements under tests that are renamed, but for those that always hold, since some indices are never negative, and one that is asked anyway.
 pub(in super::super) fn under(
     names: &mut Fresh,
     tests: Vec<Cond>,
-    asked: Option<&Cond>,
+    (positive, asked): (&BTreeSet<IndexId>, Option<&Cond>),
     body: Vec<Stmt>,
 ) -> Result<Vec<Stmt>> {
     let test = names.body(&[Stmt::If { cond: Cond::All(tests), body: Vec::new() }])?;
     let Some(Stmt::If { cond: Cond::All(conds), .. }) = test.into_iter().next() else { return Ok(Vec::new()) };
-    let holds = |cond: &Cond| asked == Some(cond) || matches!(cond, Cond::NonNegative(a) if is_positive(a));
+    let holds = |cond: &Cond| asked == Some(cond) || matches!(cond, Cond::NonNegative(a) if is_positive(a, positive));
     let open: Vec<Cond> = conds.into_iter().filter(|cond| !holds(cond)).collect();
     Ok(if open.is_empty() { body } else { vec![Stmt::If { cond: one(open), body }] })
 }

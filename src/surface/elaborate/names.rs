@@ -276,6 +276,9 @@ impl<'a> Elaborator<'a> {
             return;
         }
         diagnostic = diagnostic.help(match close {
+            _ if name == "end" => {
+                "the end of an axis is left out, as in `x[1:]` and `x[:-1]`; places count from 0".to_owned()
+            }
             Some(close) => format!("did you mean `{close}`?"),
             None if as_index => format!("an index is bound as in `sum {name} < n. ..`"),
             None => format!("declare it, as in `param {name} : real`, or bind it by `let`, `gen` or `sum`"),

@@ -153,6 +153,7 @@ impl Parser<'_> {
                 self.report(match token {
                     Token::Dot => diagnostic.help("a number begins with a digit, as in `0.5`"),
                     Token::Plus => diagnostic.help("there is no unary `+`"),
+                    Token::Percent => diagnostic.help("comments begin with `#` or `//` and end with the line"),
                     _ => diagnostic,
                 });
                 // Whatever may stand behind an operand is left to end this one.

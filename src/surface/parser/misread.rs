@@ -123,9 +123,10 @@ impl Parser<'_> {
 
     /// Which of some indices an expression mentions, as bits; nothing for one that is too long to tell.
     fn mentions(&mut self, e: ExprId, indices: &[Range]) -> Option<u64> {
-        let mut stack = vec![e];
+        // With the indices that still have their meaning there, as others of the same names may be bound inside.
+        let mut stack = vec![(e, u64::MAX)];
         let (mut seen, mut found) = (0, 0);
-        while let Some(e) = stack.pop() {
+        while let Some((e, visible)) = stack.pop() {
             seen += 1;
             self.looked_at += 1;
             if seen > MAX_TERM || self.looked_at > super::MAX_LOOKED_AT {
@@ -134,9 +135,18 @@ impl Parser<'_> {
             match &self.ast.exprs[e] {
                 Expr::Name(name) => {
                     let at = indices.iter().rposition(|range| range.index == *name);
-                    found |= at.map_or(0, |at| 1 << at);
+                    found |= at.map_or(0, |at| 1 << at) & visible;
                 }
-                expr => expr.for_each_operand(|e| stack.push(e)),
+                expr => {
+                    let bound = match expr {
+                        Expr::Binder { index, .. } => Some(&index.text),
+                        Expr::Let { name, .. } => Some(&name.text),
+                        _ => None,
+                    };
+                    let hidden = indices.iter().enumerate().filter(|(_, range)| Some(&range.index) == bound);
+                    let visible = hidden.fold(visible, |visible, (at, _)| visible & !(1 << at));
+                    expr.for_each_operand(|e| stack.push((e, visible)));
+                }
             }
         }
         Some(found)

@@ -62,6 +62,8 @@ impl Parser<'_> {
         }
         if let Some(help) = self.habit_of_word(operand) {
             diagnostic = diagnostic.help(help);
+        } else if token == Token::Name && !self.current.starts_line {
+            diagnostic = diagnostic.help("a product needs its sign, as in `2 * x`");
         }
         self.report(diagnostic);
         if token == Token::Let {

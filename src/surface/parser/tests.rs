@@ -310,6 +310,15 @@ fn warnings_have_both_readings() {
                 "write `sum i < n, j < m. (a[i] + b)` if it is to be added each time, `(sum i < n, j < m. a[i]) + b` if once",
             )),
         ),
+        // Another index of the same name is bound inside.
+        (
+            "sum j < n, i < j. w[i, j] * x[i] * x[j] - sum i < n. h[i] * x[i]",
+            Some((
+                "sum i < n. h[i] * x[i]",
+                "write `sum j < n, i < j. (w[i, j] * x[i] * x[j] - sum i < n. h[i] * x[i])` if it is to be added each time, \
+                 `(sum j < n, i < j. w[i, j] * x[i] * x[j]) - sum i < n. h[i] * x[i]` if once",
+            )),
+        ),
         // Both readings have one value.
         ("mean i < n. x[i] - 1", None),
         ("gen i < n. x[i] + b", None),

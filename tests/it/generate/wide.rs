@@ -50,7 +50,8 @@ impl Generator {
     /// A sum under a bracket that fixes its index, or walks to it, or bounds it.
     pub(super) fn wide_real(&mut self, d: u8) -> String {
         let pairs = self.pairs();
-        match self.rng.u8(0..12) {
+        match self.rng.u8(0..13) {
+            12 => self.at_targets(&pairs, d),
             10..=11 => self.entries_of_pairs(&pairs, d),
             0..=3 => match self.pick(&pairs) {
                 Some(pairs) => self.walk(&pairs, d),
@@ -125,6 +126,40 @@ impl Generator {
             });
         }
         format!("({})", terms.join(" + "))
+    }
+
+    /// A sum over sources that two maps, or one, put at the places of two indices, where something holds of targets as well.
+    fn at_targets(&mut self, pairs: &[Pairs], d: u8) -> String {
+        let [.., (i, n), (j, m)] = self.indices.as_slice() else { return self.band(d) };
+        let (i, n, j, m) = (i.clone(), n.clone(), j.clone(), m.clone());
+        let to = |extent: &Extent| -> Vec<Pairs> {
+            pairs.iter().filter(|p| p.map && p.second == *extent).cloned().collect()
+        };
+        let Some(first) = self.pick(&to(&n)) else { return self.band(d) };
+        let others: Vec<Pairs> = to(&m).into_iter().filter(|other| other.first == first.first).collect();
+        let Some(second) = self.pick(&others) else { return self.band(d) };
+        self.mark("places that maps tell");
+        let (k, e) = self.under_new(&first.first, |g| g.expr(&Ty::Real, d));
+        let shift = if self.rng.bool() { " + 1" } else { "" };
+        let (at_first, at_second) = (format!("{}({k})", first.name), format!("{}({k})", second.name));
+        let atoms: Vec<String> = pairs
+            .iter()
+            .filter(|p| !p.map)
+            .flat_map(|p| {
+                let side = |extent: &Extent| {
+                    let all = [(&n, &at_first), (&m, &at_second), (&first.first, &k)];
+                    all.into_iter().filter(|(own, _)| *own == extent).map(|(_, at)| at.clone()).collect::<Vec<_>>()
+                };
+                let second = side(&p.second);
+                side(&p.first)
+                    .into_iter()
+                    .flat_map(move |a| second.clone().into_iter().map(move |b| (a.clone(), b)))
+                    .map(|(a, b)| p.atom(&a, &b))
+                    .collect::<Vec<_>>()
+            })
+            .collect();
+        let also = self.pick(&atoms).map_or_else(String::new, |atom| format!(" and {atom}"));
+        format!("(sum {k} < {}. [{at_first}{shift} = {i} and {at_second} = {j}{also}] * {e})", first.first.text)
     }
 
     /// What some tuple has, or none.
