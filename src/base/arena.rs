@@ -44,6 +44,20 @@ impl<I: Id, T> Arena<I, T> {
         I::from_index(self.items.len() - 1)
     }
 
+    /// The first item that is equal, and where there is none this one, appended. All items are looked at: of many, an [`Interner`] finds one sooner.
+    ///
+    /// # Panics
+    /// As [`Arena::push`].
+    pub fn find_or_push(&mut self, item: T) -> I
+    where
+        T: PartialEq,
+    {
+        match self.items.iter().position(|known| *known == item) {
+            Some(at) => I::from_index(at),
+            None => self.push(item),
+        }
+    }
+
     /// The number of items.
     pub fn len(&self) -> usize {
         self.items.len()

@@ -113,10 +113,7 @@ pub(super) fn on_one_thread(body: Vec<Stmt>, leaf: &mut Program, names: &mut Fre
                     let place = Place { buffer: b, at: at.to_vec() };
                     vec![Stmt::Define(zero, Real::Literal(0.0)), Stmt::Store(place, zero)]
                 };
-                let mut array = |wanted: Array| {
-                    let known = arrays.iter().find(|(_, known)| **known == wanted).map(|(id, _)| id);
-                    known.unwrap_or_else(|| arrays.push(wanted))
-                };
+                let mut array = |wanted: Array| arrays.find_or_push(wanted);
                 out.extend(each(signature, &shape, names, &mut array, &mut store)?);
             }
             mut other => {

@@ -154,6 +154,12 @@ impl Array {
         }
     }
 
+    /// How many values the coordinates that it holds may have; nothing for other arrays.
+    pub fn extent<'s>(&self, signature: &'s Signature) -> Option<&'s Size> {
+        let Part::Nodes(level) = self.part else { return None };
+        signature.relations.get(self.relation)?.shape.get(*self.axes.get(usize::from(level))?)
+    }
+
     /// Whether the nodes below those of pointers are the tuples.
     pub fn is_above_tuples(&self) -> bool {
         self.level_below().is_some_and(|level| usize::from(level) + 1 == self.axes.len())

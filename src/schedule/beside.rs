@@ -9,9 +9,10 @@
 //! [`merge`](super::merge) makes loops one in nests that have joined; what is here is what other passes ask before: a nest of several loops can neither
 //! [join](super::fuse) others nor have them [inside](super::unroll_and_jam) of a short one.
 //!
-//! **Why it is right.** The second loop reads and changes no register that the first one changes or that is known behind it alone, and reads nothing of what the
-//! nest writes. What both write has their index on one axis, so only equal iterations meet, in the order of before; nothing between them writes it. Numbers between
-//! the two, and first values of registers, that read neither move before both, the others stay behind. Each sum keeps the order of its summands.
+//! **Why it is right.** The second loop reads and changes no register that the first one changes or that is known behind it alone, and reads nothing of
+//! what the nest writes. What both write has their index on one axis, so only equal iterations meet, in the order of before; nothing between them writes
+//! it. Numbers between the two, and first values of registers, that read neither move before both, the others stay behind. Each sum keeps the order of
+//! its summands.
 
 use std::collections::BTreeSet;
 

@@ -253,9 +253,7 @@ impl Finder<'_> {
 
 impl Terms {
     fn part(&self, part: Binned, arrays: &mut Arena<ArrayId, Array>) -> ArrayId {
-        let array = Array { part: Part::Binned(part), ..self.array.clone() };
-        let known = arrays.iter().find(|(_, known)| **known == array).map(|(id, _)| id);
-        known.unwrap_or_else(|| arrays.push(array))
+        arrays.find_or_push(Array { part: Part::Binned(part), ..self.array.clone() })
     }
 
     /// The nest that stores the terms, with those of the numbers before the loop that it reads.

@@ -14,7 +14,8 @@
 //!                                         r0 = [r5 != 0] r1
 //! ```
 //!
-//! Where another search asks for places in the same numbers the place is known anyway, and stays, unless the numbers are two or three: these are compared in lanes.
+//! Where another search asks for places in the same numbers the place is known anyway, and stays, unless the numbers are two or three: these are compared
+//! in lanes.
 //!
 //! **Why it is right.** What is done under the test is the body of the search with the place for its index, which is compared statement by statement,
 //! so the register has what the search has found the best: the first number that attains the extremum, a NaN before all, and 0 where there is none.

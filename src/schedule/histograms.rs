@@ -9,28 +9,29 @@
 //!                                                    x[i, j] = f(w[i, j])
 //! ```
 //!
-//! The left side goes through all sources of `i` once for each `j`, and takes what belongs to a source from anywhere. The right side takes a step for each source,
-//! in the order in which they lie. It is the generalised *histogram* (reduce by index) of Henriksen, Hellfritzsch, Sadayappan and Oancea (2020). Gradients
-//! by grids that are read at the coordinates of points are such sums, one for each corner.
+//! The left side goes through all sources of `i` once for each `j`, and takes what belongs to a source from anywhere. The right side takes a step for
+//! each source, in the order in which they lie. It is the generalised *histogram* (reduce by index) of Henriksen, Hellfritzsch, Sadayappan and Oancea
+//! (2020). Gradients by grids that are read at the coordinates of points are such sums, one for each corner.
 //!
 //! - Loops around that tell no place but on which terms depend stay inside: `w[i, j, k] += e(p, i, j, k)`.
-//! - Tests around a sum that mention its places are asked for each term, unless what a map says of its targets decides them. Where they fail there is nothing to
-//!   read but zeros, so readers do not ask.
+//! - Tests around a sum that mention its places are asked for each term, unless what a map says of its targets decides them. Where they fail there is
+//!   nothing to read but zeros, so readers do not ask.
 //! - Sums at the same place that are added, and read by nobody else, are one.
 //! - What is nothing but such a sum is added up where it is stored.
 //!
-//! **Why it is right.** A source has one target, so the sources of all `i` are all sources, and each is that of one `i`. Of each place the same terms are added,
-//! in the order of the sources on both sides; only sums that become one have another order. Terms take nothing that the nest writes.
+//! **Why it is right.** A source has one target, so the sources of all `i` are all sources, and each is that of one `i`. Of each place the same terms are
+//! added, in the order of the sources on both sides; only sums that become one have another order. Terms take nothing that the nest writes.
 //!
-//! **What it refuses.** Sums that one coordinate tells, or none: see [`workspaces`](super::workspaces), and [`scatter`](super::scatter), which also cuts what is
-//! here into parts. Terms of which an inner loop over anything but a whole axis is a place. A tensor of places that is larger than all tensors there are.
+//! **What it refuses.** Sums that one coordinate tells, or none: see [`workspaces`](super::workspaces), and [`scatter`](super::scatter), which also cuts
+//! what is here into parts. Terms of which an inner loop over anything but a whole axis is a place. A tensor of places that is larger than all tensors
+//! there are.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::hold::compact;
 use super::workspaces::{
-    asks_numbers, cond_mentions, cond_varies, is_of_sizes, mentions_any, needed, one, reads_any, terms, unit, varies,
-    visit_places,
+    along_axis, asks_numbers, bounds, cond_mentions, cond_varies, mentions_any, needed, reads_any, terms, tested, unit,
+    varies, visit_places,
 };
 use crate::base::{Arena, IndexId, RelationId};
 use crate::error::Result;
@@ -51,7 +52,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         return Ok(());
     }
     let facts = program.signature.facts();
-    let before = program.buffers.len();
+    let before = (program.arrays.len(), program.buffers.len());
     let mut nests = Vec::with_capacity(program.nests.len());
     for nest in std::mem::take(&mut program.nests) {
         let mut pass = Pass {
@@ -80,7 +81,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         }
     }
     program.nests = nests;
-    if before != program.buffers.len() {
+    if before != (program.arrays.len(), program.buffers.len()) {
         compact(program);
     }
     Ok(())
@@ -137,10 +138,7 @@ struct Axis {
 
 impl Axis {
     fn of(index: IndexId, domain: &Domain) -> Option<Axis> {
-        let Domain::Range { lower, upper } = domain else { return None };
-        let is_first = lower.iter().any(|b| b.divisor == 1 && b.numerator.as_constant().is_some_and(|k| k >= 0));
-        let last = upper.iter().find(|b| b.divisor == 1 && is_of_sizes(&b.numerator)).filter(|_| is_first)?;
-        Some(Axis { index, domain: domain.clone(), extent: last.numerator.add_constant(1).ok()? })
+        Some(Axis { index, domain: domain.clone(), extent: along_axis(domain)? })
     }
 }
 
@@ -276,7 +274,7 @@ impl Pass<'_> {
         let mut facts = self.facts.clone();
         facts.range(source, sources);
         facts.range(target, targets);
-        let array = self.array(Array { relation, axes: vec![0, 1], part: Part::Nodes(1) });
+        let array = self.arrays.find_or_push(Array { relation, axes: vec![0, 1], part: Part::Nodes(1) });
         let mut out = vec![Stmt::Let { index: target, array, at: source.into(), step: None }];
         self.names.fix(first, Affine::index(target).sub(&shift)?);
         free.remove(&first);
@@ -328,9 +326,9 @@ impl Pass<'_> {
         out
     }
 
-    fn array(&mut self, array: Array) -> ArrayId {
-        let known = self.arrays.iter().find(|(_, known)| **known == array).map(|(id, _)| id);
-        known.unwrap_or_else(|| self.arrays.push(array))
+    /// How many values the coordinates of an array may have.
+    fn extent(&self, array: ArrayId) -> Option<&Size> {
+        self.arrays.get(array)?.extent(self.signature)
     }
 
     /// Whether there is a tensor as large as one with such axes, but for constants.
@@ -381,9 +379,9 @@ impl Term<'_, '_> {
                 Stmt::Let { index, array, at, .. } if !mentions_any(at, &self.free) => {
                     self.coordinates.insert(*index, *array);
                     self.again(stmt, out)?;
-                    if let Some(extent) = self.extent(*array) {
-                        let index = self.pass.names.index(*index);
-                        self.facts.range(index, &extent);
+                    let index = self.pass.names.index(*index);
+                    if let Some(extent) = self.pass.extent(*array) {
+                        self.facts.range(index, extent);
                     }
                 }
                 Stmt::If { cond, body } if is_last => {
@@ -439,11 +437,6 @@ impl Term<'_, '_> {
         Ok(self.pass.names.body(std::slice::from_ref(stmt))?.pop())
     }
 
-    fn extent(&self, array: ArrayId) -> Option<Size> {
-        let Array { relation, axes, part: Part::Nodes(level) } = self.pass.arrays.get(array)? else { return None };
-        self.pass.signature.relations.get(*relation)?.shape.get(*axes.get(usize::from(*level))?).cloned()
-    }
-
     /// Whether there is an equation that may tell an index.
     fn tells(&self, stmts: &[Stmt]) -> bool {
         let mut found = false;
@@ -467,7 +460,7 @@ impl Term<'_, '_> {
             _ => return Ok(None),
         };
         let Some((t, _)) = unit(&value)?.filter(|(t, _)| self.coordinates.contains_key(t)) else { return Ok(None) };
-        let is_axis = self.coordinates.get(&t).is_some_and(|array| self.extent(*array).is_some());
+        let is_axis = self.coordinates.get(&t).is_some_and(|array| self.pass.extent(*array).is_some());
         Ok(if is_axis { Some((*i, self.pass.names.affine(&value)?)) } else { None })
     }
 
@@ -479,17 +472,8 @@ impl Term<'_, '_> {
         }
         let mut tests = self.scope.tests.clone();
         for axis in self.scope.around.iter().filter(|axis| self.told.contains(&axis.index)) {
-            let Domain::Range { lower, upper } = &axis.domain else { return Ok(false) };
-            if lower.iter().chain(upper).any(|b| b.divisor != 1) {
-                return Ok(false);
-            }
-            let own = Affine::index(axis.index);
-            for b in lower {
-                tests.push(Cond::NonNegative(own.sub(&b.numerator)?));
-            }
-            for b in upper {
-                tests.push(Cond::NonNegative(b.numerator.sub(&own)?));
-            }
+            let Some(bounds) = bounds(axis.index, &axis.domain) else { return Ok(false) };
+            tests.extend(bounds);
         }
         let needs = needed(&self.dependent, &[body], &tests.iter().collect::<Vec<_>>());
         if has_calls(&needs)
@@ -548,11 +532,6 @@ impl Term<'_, '_> {
         self.made = Some((buffer, used.iter().map(|axis| axis.index).collect()));
         Ok(true)
     }
-}
-
-/// Statements under some tests.
-fn tested(conds: Vec<Cond>, body: Vec<Stmt>) -> Vec<Stmt> {
-    if conds.is_empty() { body } else { vec![Stmt::If { cond: one(conds), body }] }
 }
 
 impl Pass<'_> {

@@ -95,9 +95,7 @@ impl Binder<'_> {
                     if let Some((relation, axes, neighbours, node)) = found {
                         self.bound.insert((neighbours.relation, relation));
                         let array = Array { relation, axes, part: Part::Neighbours(neighbours) };
-                        let known = self.arrays.iter().find(|(_, other)| **other == array).map(|(id, _)| id);
-                        let array = known.unwrap_or_else(|| self.arrays.push(array));
-                        *how = Search::Bound(array, node.into());
+                        *how = Search::Bound(self.arrays.find_or_push(array), node.into());
                     }
                 }
                 _ => {}

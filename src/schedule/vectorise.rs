@@ -250,8 +250,7 @@ impl<'a> Plan<'a> {
                     let around = around.max(lanes);
                     let is_few = literal(domain).is_some_and(|n| n <= i64::from(JAM));
                     let is_range = lanes == 1 && matches!(domain, Domain::Range { .. });
-                    let is_apart = is_range && !adds_where_told(*index, domain, body);
-                    let can = is_apart && self.shares(*index, body, around);
+                    let can = is_range && self.shares(*index, body, around) && !adds_where_told(*index, domain, body);
                     if self.interleave(body, around, can_outside || can && !is_few) {
                         any = true;
                     } else if can && !(can_outside && is_few) {

@@ -346,9 +346,7 @@ impl Pass<'_> {
     }
 
     fn array(&mut self, relation: RelationId, axes: &[usize], part: Part) -> ArrayId {
-        let array = Array { relation, axes: axes.to_vec(), part };
-        let known = self.program.arrays.iter().find(|(_, known)| **known == array).map(|(id, _)| id);
-        known.unwrap_or_else(|| self.program.arrays.push(array))
+        self.program.arrays.find_or_push(Array { relation, axes: axes.to_vec(), part })
     }
 
     /// A nest over the tuples of a relation in their order, before the nest on the way.

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Affine, Var};
-use crate::loops::{Cond, Real, RealId, Stmt, reads};
+use crate::index::{Affine, Size, Var};
+use crate::loops::{Bound, Cond, Domain, Real, RealId, Stmt, reads};
 
 /// All of some tests.
 pub(in super::super) fn one(mut conds: Vec<Cond>) -> Cond {
@@ -15,8 +15,31 @@ pub(in super::super) fn one(mut conds: Vec<Cond>) -> Cond {
     }
 }
 
-pub(in super::super) fn is_of_sizes(a: &Affine) -> bool {
+fn is_of_sizes(a: &Affine) -> bool {
     a.terms().iter().all(|(v, _)| matches!(v, Var::Size(_)))
+}
+
+/// The sizes that the values of a loop over a range are below.
+pub(super) fn below(domain: &Domain) -> Option<Size> {
+    let Domain::Range { upper, .. } = domain else { return None };
+    let last = upper.iter().find(|b| b.divisor == 1 && is_of_sizes(&b.numerator))?;
+    last.numerator.add_constant(1).ok()
+}
+
+/// The same, where the values are not negative: they are some of an axis.
+pub(in super::super) fn along_axis(domain: &Domain) -> Option<Size> {
+    let Domain::Range { lower, .. } = domain else { return None };
+    let least = |b: &Bound| b.divisor == 1 && b.numerator.as_constant().is_some_and(|k| k >= 0);
+    below(domain).filter(|_| lower.iter().any(least))
+}
+
+/// What the bounds of a loop over a range say of its index; nothing where one of them is divided.
+pub(in super::super) fn bounds(index: IndexId, domain: &Domain) -> Option<Vec<Cond>> {
+    let Domain::Range { lower, upper } = domain else { return None };
+    let own = Affine::index(index);
+    let above = lower.iter().map(|b| (b.divisor == 1).then(|| own.sub(&b.numerator).ok())?);
+    let below = upper.iter().map(|b| (b.divisor == 1).then(|| b.numerator.sub(&own).ok())?);
+    above.chain(below).map(|a| a.map(Cond::NonNegative)).collect()
 }
 
 /// An index and what is added to it, over sizes.

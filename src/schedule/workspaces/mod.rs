@@ -43,17 +43,17 @@ use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, Size};
 use crate::loops::{
-    Array, ArrayId, Bound, Buffer, BufferId, Cond, Decision, Domain, Fresh, Part, Place, Program, Real, RealId, Stmt,
+    Array, ArrayId, Buffer, BufferId, Cond, Decision, Domain, Fresh, Place, Program, Real, RealId, Stmt,
     changed_outside, changes_outside, mentioned, predicate, title,
 };
 use crate::solver::Facts;
 use crate::ty::Signature;
 pub(super) use depends::{
-    asks_numbers, cond_mentions, cond_varies, is_of_sizes, mentions_any, needed, one, reads_any, unit, varies,
+    along_axis, asks_numbers, bounds, cond_mentions, cond_varies, mentions_any, needed, one, reads_any, unit, varies,
 };
-pub(super) use terms::terms;
+pub(super) use terms::{terms, tested};
 
-use depends::Tells;
+use depends::{Tells, below};
 use rows::Rows;
 
 /// Gives such sums workspaces.
@@ -241,15 +241,10 @@ impl Pass<'_> {
     /// What tells the iterations of a loop apart.
     fn axis(&self, index: IndexId, domain: &Domain, body: &[Stmt]) -> Axis {
         match domain {
-            Domain::Range { lower, upper } => {
-                let least = |b: &Bound| b.divisor == 1 && b.numerator.as_constant().is_some_and(|k| k >= 0);
-                let last = upper.iter().find(|b| b.divisor == 1 && is_of_sizes(&b.numerator))?;
-                let extent = last.numerator.add_constant(1).ok()?;
-                lower.iter().any(least).then_some((index, extent))
-            }
+            Domain::Range { .. } => Some((index, along_axis(domain)?)),
             Domain::Segment(_) => body.iter().find_map(|stmt| match stmt {
                 Stmt::Let { index: i, array, at, .. } if at.as_index() == Some(index) => {
-                    Some((*i, self.nodes(*array)?))
+                    Some((*i, self.nodes(*array)?.clone()))
                 }
                 _ => None,
             }),
@@ -258,9 +253,8 @@ impl Pass<'_> {
     }
 
     /// How many values the nodes of an array may have.
-    fn nodes(&self, array: ArrayId) -> Option<Size> {
-        let Array { relation, axes, part: Part::Nodes(level) } = self.arrays.get(array)? else { return None };
-        self.signature.relations.get(*relation)?.shape.get(*axes.get(usize::from(*level))?).cloned()
+    fn nodes(&self, array: ArrayId) -> Option<&Size> {
+        self.arrays.get(array)?.extent(self.signature)
     }
 
     /// Takes sums out of the body of a loop over places; what they become goes `first`.
@@ -454,18 +448,12 @@ impl Places<'_> {
 
     /// How many places there are at most, over sizes.
     fn extent(&self) -> Option<Size> {
-        let Domain::Range { upper, .. } = self.domain else { return None };
-        let last = upper.iter().find(|b| b.divisor == 1 && is_of_sizes(&b.numerator))?;
-        last.numerator.add_constant(1).ok()
+        below(self.domain)
     }
 
     /// What the bounds of the loop say of a place; nothing where one of them is divided.
     fn bounds(&self) -> Option<Vec<Cond>> {
-        let Domain::Range { lower, upper } = self.domain else { return None };
-        let own = Affine::index(self.index);
-        let above = lower.iter().map(|b| (b.divisor == 1).then(|| own.sub(&b.numerator).ok())?);
-        let below = upper.iter().map(|b| (b.divisor == 1).then(|| b.numerator.sub(&own).ok())?);
-        above.chain(below).map(|a| a.map(Cond::NonNegative)).collect()
+        bounds(self.index, self.domain)
     }
 }
 

@@ -147,7 +147,9 @@ impl Rows<'_, '_> {
             _ => return Ok(None),
         };
         let Some((t, shift)) = unit(&value)? else { return Ok(None) };
-        let Some(extent) = self.coordinates.get(&t).and_then(|array| self.pass.nodes(*array)) else { return Ok(None) };
+        let Some(extent) = self.coordinates.get(&t).and_then(|array| self.pass.nodes(*array)).cloned() else {
+            return Ok(None);
+        };
         Ok(Some(Told { coordinate: self.pass.names.affine(&t.into())?, extent, shift, asked: None }))
     }
 
@@ -414,9 +416,7 @@ impl Pass<'_> {
     }
 
     fn array(&mut self, view: &View, part: Part) -> ArrayId {
-        let array = Array { relation: view.relation, axes: view.axes.to_vec(), part };
-        let known = self.arrays.iter().find(|(_, known)| **known == array).map(|(id, _)| id);
-        known.unwrap_or_else(|| self.arrays.push(array))
+        self.arrays.find_or_push(Array { relation: view.relation, axes: view.axes.to_vec(), part })
     }
 
     /// The second coordinate of a node.

@@ -84,5 +84,10 @@ pub(in super::super) fn under(
     let Some(Stmt::If { cond: Cond::All(conds), .. }) = test.into_iter().next() else { return Ok(Vec::new()) };
     let holds = |cond: &Cond| asked == Some(cond) || matches!(cond, Cond::NonNegative(a) if is_positive(a, positive));
     let open: Vec<Cond> = conds.into_iter().filter(|cond| !holds(cond)).collect();
-    Ok(if open.is_empty() { body } else { vec![Stmt::If { cond: one(open), body }] })
+    Ok(tested(open, body))
+}
+
+/// Statements under all of some tests.
+pub(in super::super) fn tested(conds: Vec<Cond>, body: Vec<Stmt>) -> Vec<Stmt> {
+    if conds.is_empty() { body } else { vec![Stmt::If { cond: one(conds), body }] }
 }
