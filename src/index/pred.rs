@@ -505,11 +505,11 @@ impl Pred {
         self.visit_computed_at(&mut |x, _| visit(x));
     }
 
-    /// Calls `visit` on every tensor that is read as a relation, and on the places where an atom asks whether it is zero.
-    pub fn visit_computed_at(&self, visit: &mut impl FnMut(VarId, Option<&[Affine]>)) {
+    /// Calls `visit` on every tensor that is read as a relation, and on what an atom asks of it, and where.
+    pub fn visit_computed_at(&self, visit: &mut impl FnMut(VarId, Option<(View, &[Affine])>)) {
         self.visit_atoms(&mut |p| {
             if let Pred::Relation { relation: RelationRef::Computed { var, view }, args, .. } = p {
-                visit(*var, (*view == View::Support).then_some(args.as_slice()));
+                visit(*var, Some((*view, args)));
             }
         });
         self.visit_affine(&mut |a| {

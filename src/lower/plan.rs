@@ -302,8 +302,8 @@ fn computed_again(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
                 k if k < rank => at.get(k).copied(),
                 k => Some(around + k - rank),
             };
-            collect_uses(stmt, &mut |y, indices| {
-                let (Placement::Inline(_), Some(indices)) = (&plan.placements[y], indices) else { return };
+            collect_uses(stmt, &mut |y, reading| {
+                let (Placement::Inline(_), Some(indices)) = (&plan.placements[y], reading.element()) else { return };
                 let loops: Option<Vec<usize>> = indices.iter().map(|i| loop_of(solved(stmt, *i))).collect();
                 let Some(loops) = loops else { return };
                 let level = loops.iter().copied().max();
@@ -471,6 +471,7 @@ impl Plan {
             // What a loop finds out for a row at a time, a guard would look for at each element.
             [once]
                 if small
+                    && once.reading.element().is_some()
                     && reads_once(program, once)
                     && !is_of_other_rows(program, x, readers)
                     && (effort.work < LOOP || !is_asked(program, x, once.user)) =>
@@ -701,7 +702,7 @@ fn is_factor(program: &Program, stmt: &Stmt, effort: Effort, readers: &[&Use]) -
     let again = |read: &&Use| {
         let user = &program.stmts[read.user];
         let Rhs::Contract { sums, operands, .. } = &user.rhs else { return false };
-        let Some(indices) = &read.indices else { return false };
+        let Some(indices) = read.reading.element() else { return false };
         let read: Vec<IndexId> = indices.iter().map(|i| solved(user, *i)).collect();
         let grows = |n: &Size| n.as_constant().is_none();
         let ranges = user.dims.iter().chain(sums);

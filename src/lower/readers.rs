@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::base::{Id, IndexId, SideTable, VarId};
-use crate::index::{Affine, Pred, RelationRef, Size, Var};
+use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::solver::solutions;
 use crate::tssa::{Program, Rhs, Stmt};
 
@@ -13,8 +13,36 @@ pub(super) const FEW: i64 = 4;
 /// A use of a tensor.
 pub(super) struct Use {
     pub user: VarId,
-    /// The indices of the user at which it is read; nothing where a guard reads it elsewhere.
-    pub indices: Option<Vec<IndexId>>,
+    pub reading: Reading,
+}
+
+/// What is read of a tensor, at which indices of its user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// An element.
+    Element(Vec<IndexId>),
+    /// A row, through which a guard searches for the last index.
+    Row(Vec<IndexId>),
+    /// What a guard asks at other places.
+    Elsewhere,
+}
+
+impl Reading {
+    /// The indices of an element.
+    pub fn element(&self) -> Option<&[IndexId]> {
+        match self {
+            Reading::Element(indices) => Some(indices),
+            Reading::Row(_) | Reading::Elsewhere => None,
+        }
+    }
+
+    /// The indices of an element or of a row.
+    fn indices(&self) -> Option<&[IndexId]> {
+        match self {
+            Reading::Element(indices) | Reading::Row(indices) => Some(indices),
+            Reading::Elsewhere => None,
+        }
+    }
 }
 
 /// Who reads tensors.
@@ -28,11 +56,11 @@ impl Readers {
         let mut of: SideTable<VarId, Vec<usize>> = SideTable::new(program.stmts.len(), Vec::new());
         let mut uses: Vec<Use> = Vec::new();
         for (user, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
-            collect_uses(stmt, &mut |x, indices| {
-                let known = of[x].iter().any(|k| uses.get(*k).is_some_and(|u| u.user == user && u.indices == indices));
+            collect_uses(stmt, &mut |x, reading| {
+                let known = of[x].iter().any(|k| uses.get(*k).is_some_and(|u| u.user == user && u.reading == reading));
                 if !known {
                     of[x].push(uses.len());
-                    uses.push(Use { user, indices });
+                    uses.push(Use { user, reading });
                 }
             });
         }
@@ -44,15 +72,21 @@ impl Readers {
     }
 }
 
-/// Calls a function on what a statement reads, and at which of its indices; at none where a guard reads it at other places, or asks more of it than
-/// whether it is zero.
-pub(super) fn collect_uses(stmt: &Stmt, add: &mut dyn FnMut(VarId, Option<Vec<IndexId>>)) {
-    let aligned = || Some((0..stmt.dims.len()).map(IndexId::from_index).collect());
+/// Calls a function on what a statement reads.
+pub(super) fn collect_uses(stmt: &Stmt, add: &mut dyn FnMut(VarId, Reading)) {
+    let aligned = || Reading::Element((0..stmt.dims.len()).map(IndexId::from_index).collect());
     // What `exists` binds is no loop of the statement.
     let loops = stmt.dims.len() + stmt.rhs.sums().len();
     let loop_of = |a: &Affine| a.as_index().filter(|i| i.index() < loops);
-    let guard_reads = |p: &Pred, add: &mut dyn FnMut(VarId, Option<Vec<IndexId>>)| {
-        p.visit_computed_at(&mut |x, at| add(x, at.and_then(|at| at.iter().map(loop_of).collect())));
+    let guard_reads = |p: &Pred, add: &mut dyn FnMut(VarId, Reading)| {
+        p.visit_computed_at(&mut |x, asked| {
+            let at = asked.and_then(|(view, at)| Some((view, at.iter().map(loop_of).collect::<Option<Vec<_>>>()?)));
+            add(x, match at {
+                Some((View::Support, indices)) => Reading::Element(indices),
+                Some((_, indices)) => Reading::Row(indices),
+                None => Reading::Elsewhere,
+            });
+        });
     };
     match &stmt.rhs {
         Rhs::Input { .. } | Rhs::Number(_) => {}
@@ -67,7 +101,7 @@ pub(super) fn collect_uses(stmt: &Stmt, add: &mut dyn FnMut(VarId, Option<Vec<In
             guard_reads(guard, add);
         }
         Rhs::Contract { sums: _, guard, operands } => {
-            operands.iter().for_each(|operand| add(operand.var, Some(operand.indices.clone())));
+            operands.iter().for_each(|operand| add(operand.var, Reading::Element(operand.indices.clone())));
             guard_reads(guard, add);
         }
     }
@@ -103,9 +137,9 @@ fn rows_at(stmt: &Stmt) -> BTreeSet<IndexId> {
     axes
 }
 
-/// Whether a reader reads each element at most once: see the head of this file.
+/// Whether a reader reads each element at most once, or searches each row once: see the head of this file.
 pub(super) fn reads_once(program: &Program, read: &Use) -> bool {
-    let Some(indices) = &read.indices else { return false };
+    let Some(indices) = read.reading.indices() else { return false };
     let stmt = &program.stmts[read.user];
     let rank = stmt.dims.len();
     let indices: Vec<IndexId> = indices.iter().map(|i| solved(stmt, *i)).collect();
@@ -121,7 +155,7 @@ pub(super) fn reads_once(program: &Program, read: &Use) -> bool {
 /// Whether a reader reads each element once, or once for each of a few values of a `gen` index beside one that grows, so that the sums over the
 /// elements become one loop.
 pub(super) fn reads_few_times(program: &Program, read: &Use) -> bool {
-    let Some(indices) = &read.indices else { return false };
+    let Some(indices) = read.reading.indices() else { return false };
     let stmt = &program.stmts[read.user];
     let indices: Vec<IndexId> = indices.iter().map(|i| solved(stmt, *i)).collect();
     let is_read = |k: usize| indices.contains(&IndexId::from_index(k));

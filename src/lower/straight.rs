@@ -72,8 +72,8 @@ impl<'a> Straight<'a> {
         let fresh = self.names;
         self.names += stmt.rhs.sums().len();
         let mut guards = false;
-        collect_uses(stmt, &mut |y, indices| {
-            let Some(indices) = indices else {
+        collect_uses(stmt, &mut |y, reading| {
+            let Some(indices) = reading.element() else {
                 guards = true;
                 return;
             };

@@ -2,19 +2,22 @@
 //!
 //! ```text
 //! [exists s. R(s, i)] * x[i] + e   ==   x[i] + e        where   x = gen i. sum s. [R(s, i) and q] * f
+//! [exists s. R(s, i)] * x[i] * c   ==   x[i] * c        where   c is a literal
 //! ```
 //!
 //! Derivatives come with such guards, and where the numbers that they leave out are few they save additions by the count. A loop over the entries
 //! of a row takes as long to find that there are none as the sum does, and has to find it for each element of the row.
 //!
-//! **Why it is right.** Where the guard fails the sum is over nothing, which is 0. What is left is a sum with 0 in place of one with nothing.
+//! **Why it is right.** Where the guard fails the sum is over nothing, which is 0. What is left is a sum with 0 in place of one with nothing, or a product
+//! of 0 and a finite number, which is -0 where that is negative.
 
 use std::borrow::Cow;
 
 use crate::base::{Id, IndexId, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Pred};
-use crate::tssa::{Builder, Program, Rhs, Stmt};
+use crate::scalar::Number;
+use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 
 /// How many sums are added up at most.
 const MAX_TERMS: usize = 16;
@@ -25,6 +28,7 @@ pub(super) fn unguarded(program: &Program) -> Result<Cow<'_, Program>> {
         Rhs::Add(sides) => {
             sides.iter().any(|(p, x)| p.conjuncts().iter().any(|p| are_empty(p, *x, &|x| &program.stmts[x])))
         }
+        Rhs::Contract { guard, .. } => guard.conjuncts().iter().any(|p| is_zero(p, stmt, &|x| &program.stmts[x])),
         _ => false,
     };
     if !program.stmts.values().any(says_nothing) {
@@ -32,26 +36,55 @@ pub(super) fn unguarded(program: &Program) -> Result<Cow<'_, Program>> {
     }
     let mut builder = Builder::new(program.signature.clone());
     let outputs = builder.append_with(program, |builder, stmt| {
-        let mut stmt = stmt.clone();
-        if let Rhs::Add(sides) = &mut stmt.rhs {
-            for (p, x) in sides {
-                let kept = p.conjuncts().iter().filter(|p| !are_empty(p, *x, &|x| builder.stmt(x))).cloned();
-                *p = Pred::all(kept.collect::<Vec<_>>());
+        let mut unguarded = stmt.clone();
+        match &mut unguarded.rhs {
+            Rhs::Add(sides) => {
+                for (p, x) in sides {
+                    *p = without(p, &|p| are_empty(p, *x, &|x| builder.stmt(x)));
+                }
             }
+            Rhs::Contract { guard, .. } => *guard = without(guard, &|p| is_zero(p, stmt, &|x| builder.stmt(x))),
+            _ => {}
         }
-        builder.push(&stmt)
+        builder.push(&unguarded)
     })?;
     Ok(Cow::Owned(builder.finish(outputs).prune()?))
 }
 
+/// A guard without some of its conjuncts.
+fn without(guard: &Pred, goes: &dyn Fn(&Pred) -> bool) -> Pred {
+    Pred::all(guard.conjuncts().iter().filter(|p| !goes(p)).cloned().collect::<Vec<_>>())
+}
+
+/// Whether what a statement multiplies is zero where a predicate over its axes fails.
+fn is_zero<'a>(p: &Pred, stmt: &Stmt, of: &dyn Fn(VarId) -> &'a Stmt) -> bool {
+    matches!(p, Pred::Exists { .. } | Pred::Any(_))
+        && inside(p, stmt, of).is_some_and(|(p, factor)| are_empty(&p, factor, of))
+}
+
+/// The only factor of a product that is no finite literal, and a predicate of the product over its axes.
+fn inside<'a>(p: &Pred, product: &Stmt, of: &dyn Fn(VarId) -> &'a Stmt) -> Option<(Pred, VarId)> {
+    let Rhs::Contract { sums, operands, .. } = &product.rhs else { return None };
+    let is_literal = |x: &&Operand| match of(x.var).rhs {
+        Rhs::Number(Number::Literal(c)) => c.is_finite(),
+        _ => false,
+    };
+    let mut factors = operands.iter().filter(|x| !is_literal(x));
+    let factor = factors.next().filter(|_| sums.is_empty() && factors.next().is_none())?;
+    let axis = |i: IndexId| factor.indices.iter().position(|j| *j == i).map(IndexId::from_index);
+    let mut known = true;
+    p.visit_free(&mut |i| known &= axis(i).is_some());
+    known.then(|| p.substitute(&|i| axis(i).map(Affine::index)).ok().map(|p| (p, factor.var)))?
+}
+
 /// Whether a predicate over the axes of a tensor, or one of several, says that an element is no sum over nothing, or none of such sums that are added
 /// up: where the predicate fails all of them are.
-pub(super) fn are_empty<'a>(p: &Pred, x: VarId, stmt: &dyn Fn(VarId) -> &'a Stmt) -> bool {
+pub(super) fn are_empty<'a>(p: &Pred, x: VarId, of: &dyn Fn(VarId) -> &'a Stmt) -> bool {
     let mut left = vec![(p.clone(), x)];
     for _ in 0..MAX_TERMS {
         let Some((p, x)) = left.pop() else { return true };
         work::charge(1);
-        let stmt = stmt(x);
+        let stmt = of(x);
         match &stmt.rhs {
             _ if any_of(&p).iter().any(|p| is_empty_sum(p, stmt)) => {}
             Rhs::Add(sides) => {
@@ -60,16 +93,10 @@ pub(super) fn are_empty<'a>(p: &Pred, x: VarId, stmt: &dyn Fn(VarId) -> &'a Stmt
                 left.extend(others.map(|(_, y)| (p.clone(), *y)));
             }
             // The same elements, some of them left out, perhaps with their axes in another order.
-            Rhs::Contract { sums, operands, .. } if sums.is_empty() => {
-                let [operand] = operands.as_slice() else { return false };
-                let axis = |i: IndexId| operand.indices.iter().position(|j| *j == i).map(IndexId::from_index);
-                let mut known = true;
-                p.visit_free(&mut |i| known &= axis(i).is_some());
-                match p.substitute(&|i| axis(i).map(Affine::index)) {
-                    Ok(p) if known => left.push((p, operand.var)),
-                    _ => return false,
-                }
-            }
+            Rhs::Contract { operands, .. } if operands.len() == 1 => match inside(&p, stmt, of) {
+                Some(factor) => left.push(factor),
+                None => return false,
+            },
             _ => return false,
         }
     }

@@ -3,7 +3,8 @@
 //!
 //! | pass | what it does | results |
 //! |---|---|---|
-//! | `empty-sums` | guards that say that a sum is not over nothing go | exact |
+//! | `empty-sums` | guards that say that a sum is not over nothing go | contracts |
+//! | `unions` | a sum over a union of places is one sum for each of them | reassociates |
 //! | `truth-values` | what numbers say in guards, where it would be looked for again and again, becomes tensors of truth values | exact |
 //! | `per-target` | functions and sums of what is read through a map are computed once for each target | exact |
 //! | `group-sums` | sums over the sources of a map are grouped by target | reassociates |
@@ -22,6 +23,7 @@ mod patterns;
 mod per_target;
 mod speculate;
 mod truth_values;
+mod unions;
 
 use std::borrow::Cow;
 
@@ -65,13 +67,14 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 7] = {
-    use Exactness::{Exact, Reassociates};
+pub const PASSES: [Pass; 8] = {
+    use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, rewrite: Rewrite) -> Pass {
         Pass { name, exactness, rewrite }
     }
     [
-        pass("empty-sums", Exact, empty_sums::unguarded),
+        pass("empty-sums", Contracts, empty_sums::unguarded),
+        pass("unions", Reassociates, unions::separated),
         pass("truth-values", Exact, truth_values::kept),
         pass("per-target", Exact, per_target::shared),
         pass("group-sums", Reassociates, group_sums::grouped),
@@ -87,10 +90,11 @@ pub const PASSES: [Pass; 7] = {
 /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
 pub fn prepare(program: &Program, stages: &mut Stages<'_>) -> Result<Prepared> {
     let mut run = |pass: Pass, program: &Program| stages.run(pass.name, || pass.apply(program));
-    let [first, second, others @ ..] = PASSES;
+    let [first, second, third, others @ ..] = PASSES;
     let without = run(first, program)?;
-    let mut prepared = run(second, &without)?;
-    let unshared = if without == *program { prepared.clone() } else { second.apply(program)? };
+    let separated = run(second, &without)?;
+    let mut prepared = run(third, &separated)?;
+    let unshared = if without == *program { prepared.clone() } else { third.apply(&second.apply(program)?)? };
     for pass in others {
         prepared = run(pass, &prepared)?;
     }

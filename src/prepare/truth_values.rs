@@ -10,13 +10,14 @@
 //! gen i, j. [exists k < n. v[k, j] != 0] * e       ==  let h = gen j. [exists k < n. v[k, j] != 0] * 1 in gen i, j. [h[j] != 0] * e
 //! ```
 //!
-//! The place among two or three numbers takes as many comparisons, and stays.
+//! A number that one statement asks for serves all others. The place among two or three numbers takes as many comparisons, and stays.
 //!
 //! Where the place of an extremum is that of a `sum` index the search gives the index, and the guard stays, unless the row is that of another `sum` index and
 //! an axis has neither. So does an `exists` about relations of the
 //! data alone, where it is seen from the beginning of a row whether there are entries, and one whose index has a value by an equation, a map or a place.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
@@ -36,29 +37,56 @@ pub(super) fn kept(program: &Program) -> Result<Cow<'_, Program>> {
     if !program.stmts.values().any(repeated) {
         return Ok(Cow::Borrowed(program));
     }
+    let numbers = numbers(program);
     let mut builder = Builder::new(program.signature.clone());
+    let mut known = BTreeSet::new();
+    let mut all = program.stmts.ids();
     let outputs = builder.append_with(program, |builder, stmt| {
+        let x = all.next();
         let mut kept = stmt.clone();
-        let mut keep = |p: &Pred| keep(signature, builder, stmt, p);
+        let mut keep = |p: &Pred| keep(signature, builder, &known, stmt, p);
         match &mut kept.rhs {
             Rhs::Add([(p, _), (q, _)]) => (*p, *q) = (keep(p)?, keep(q)?),
             Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => *guard = keep(guard)?,
             Rhs::Input { .. } | Rhs::Number(_) => {}
         }
-        builder.push(&kept)
+        let y = builder.push(&kept)?;
+        known.extend([View::ArgMin, View::ArgMax].into_iter().filter(|v| numbers.contains(&(x, *v))).map(|v| (y, v)));
+        Ok(y)
     })?;
     Ok(Cow::Owned(builder.finish(outputs).prune()?))
 }
 
+/// The extrema of which the place becomes a number for some statement, which then serves all.
+fn numbers(program: &Program) -> BTreeSet<(Option<VarId>, View)> {
+    let mut found = BTreeSet::new();
+    for stmt in program.stmts.values() {
+        let sums = stmt.rhs.sums().len();
+        stmt.rhs.guards().for_each(|p| {
+            p.visit_atoms(&mut |atom| {
+                let repeated = place(atom).filter(|place| place.repeats(stmt.dims.len(), sums));
+                found.extend(repeated.map(|place| (Some(place.var), place.view)));
+            });
+        });
+    }
+    found
+}
+
 /// A guard of a statement over these tensors.
-fn keep(signature: &Signature, builder: &mut Builder, stmt: &Stmt, p: &Pred) -> Result<Pred> {
+fn keep(
+    signature: &Signature,
+    builder: &mut Builder,
+    known: &BTreeSet<(VarId, View)>,
+    stmt: &Stmt,
+    p: &Pred,
+) -> Result<Pred> {
     let (rank, sums) = (stmt.dims.len(), stmt.rhs.sums().len());
     match p {
         Pred::All(ps) => {
-            Ok(Pred::all(ps.iter().map(|p| keep(signature, builder, stmt, p)).collect::<Result<Vec<_>>>()?))
+            Ok(Pred::all(ps.iter().map(|p| keep(signature, builder, known, stmt, p)).collect::<Result<Vec<_>>>()?))
         }
         Pred::Any(ps) => {
-            Ok(Pred::any(ps.iter().map(|p| keep(signature, builder, stmt, p)).collect::<Result<Vec<_>>>()?))
+            Ok(Pred::any(ps.iter().map(|p| keep(signature, builder, known, stmt, p)).collect::<Result<Vec<_>>>()?))
         }
         Pred::Exists { .. } => match free(signature, stmt, p) {
             Some(free) => {
@@ -72,10 +100,14 @@ fn keep(signature: &Signature, builder: &mut Builder, stmt: &Stmt, p: &Pred) -> 
             }
             None => Ok(p.clone()),
         },
-        atom => match place(atom).filter(|place| place.repeats(rank, sums) && !place.is_of_few(builder)) {
-            Some(place) => place.number(builder),
-            None => Ok(atom.clone()),
-        },
+        atom => {
+            let asks = |place: &Place<'_>| known.contains(&(place.var, place.view)) && !place.is_bound(rank + sums);
+            let repeats = |place: &Place<'_>| place.repeats(rank, sums) || asks(place);
+            match place(atom).filter(|place| repeats(place) && !place.is_of_few(builder)) {
+                Some(place) => place.number(builder),
+                None => Ok(atom.clone()),
+            }
+        }
     }
 }
 
@@ -130,6 +162,7 @@ fn ones(builder: &mut Builder, axes: &[(IndexId, Size)], guard: Pred) -> Result<
 struct Place<'p> {
     atom: &'p Pred,
     var: VarId,
+    view: View,
     sources: &'p [Affine],
     target: &'p Affine,
 }
@@ -137,7 +170,7 @@ struct Place<'p> {
 fn place(atom: &Pred) -> Option<Place<'_>> {
     let Pred::Relation { relation: RelationRef::Computed { var, view }, args, .. } = atom else { return None };
     let (target, sources) = args.split_last()?;
-    (*view != View::Support).then_some(Place { atom, var: *var, sources, target })
+    (*view != View::Support).then_some(Place { atom, var: *var, view: *view, sources, target })
 }
 
 impl Place<'_> {

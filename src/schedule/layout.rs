@@ -9,6 +9,7 @@
 //! each size with that of this size as the last one of all tensors that have it; of these ends the one with which all nests together load least
 //! from places far apart is taken.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::FEW;
@@ -140,7 +141,7 @@ pub(super) fn weight(depth: usize) -> u64 {
 /// How often the body of some nested loops runs, beside one loop: what is said of lengths that are literals, and of multiples of sizes.
 fn times(loops: &[Loop<'_>]) -> u64 {
     let length = |l: &Loop<'_>| {
-        if let Some(n) = literal(l.domain) {
+        if let Some(n) = literal(&l.domain) {
             return u64::try_from(n).unwrap_or(1).clamp(1, machine::INNERMOST);
         }
         let extent = l.domain.whole_of().whole_extent();
@@ -179,10 +180,10 @@ fn users(nests: &[Nest]) -> BTreeMap<BufferId, Vec<usize>> {
 }
 
 /// A loop around statements.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Loop<'a> {
     pub index: IndexId,
-    pub domain: &'a Domain,
+    pub domain: Cow<'a, Domain>,
     /// Whether it can have lanes: its values are a range, and neither loops nor indices inside depend on it.
     lanes: bool,
 }
@@ -233,7 +234,7 @@ fn is_for_parts(Path { around, outside, body }: &Path<'_>, depth: usize) -> bool
 
 /// Whether a loop can have lanes, and is not known to be too short for them.
 fn is_wide(l: &Loop<'_>) -> bool {
-    l.lanes && !is_short(l.domain)
+    l.lanes && !is_short(&l.domain)
 }
 
 /// What it costs that lanes over an index access a place: nothing for neighbours and one place, less for places a few apart than for others.
@@ -248,7 +249,7 @@ fn apart(place: &Place, index: IndexId, last: &Last) -> u64 {
     varying.map(cost).max().unwrap_or(0)
 }
 
-/// An innermost loop, the loops around it, and what is loaded and stored in these, each inside of so many.
+/// An innermost loop or search, the loops around it, and what is loaded and stored in these, each inside of so many.
 #[derive(Clone, Default)]
 pub(super) struct Path<'a> {
     pub around: Vec<Loop<'a>>,
@@ -271,6 +272,16 @@ fn innermost<'a>(stmt: &'a Stmt, path: &mut Path<'a>, paths: &mut Vec<Path<'a>>)
     }
     let body = stmt.body();
     let outside = path.outside.len();
+    if let Stmt::Extremum { at, extent, .. } = stmt
+        && let Ok(domain) = Domain::whole(extent)
+        && !body.iter().any(has_loop)
+    {
+        let mut search = Path { body, ..path.clone() };
+        // It has lanes of its own.
+        search.around.iter_mut().for_each(|l| l.lanes = false);
+        search.around.push(Loop { index: *at, domain: Cow::Owned(domain), lanes: true });
+        paths.push(search);
+    }
     if let Stmt::For { index, domain, .. } = stmt {
         let mut lanes = matches!(domain, Domain::Range { .. });
         for stmt in body {
@@ -280,7 +291,7 @@ fn innermost<'a>(stmt: &'a Stmt, path: &mut Path<'a>, paths: &mut Vec<Path<'a>>)
                 }
             });
         }
-        path.around.push(Loop { index: *index, domain, lanes });
+        path.around.push(Loop { index: *index, domain: Cow::Borrowed(domain), lanes });
         if body.iter().any(has_loop) {
             let depth = path.around.len();
             path.outside.extend(body.iter().filter(|stmt| place(stmt).is_some()).map(|stmt| (depth, stmt)));

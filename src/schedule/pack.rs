@@ -106,9 +106,9 @@ fn reads_all_again(Path { around, body, .. }: &Path<'_>, param: BufferId, buffer
                 return true;
             }
             let l = a.as_index().and_then(|i| around.iter().find(|l| l.index == i));
-            l.is_some_and(|l| Domain::whole(n).is_ok_and(|whole| from_an_end(l.domain, &whole)))
+            l.is_some_and(|l| Domain::whole(n).is_ok_and(|whole| from_an_end(&l.domain, &whole)))
         });
-        whole && around.iter().any(|l| few(l.domain).is_none() && !place.at.iter().any(|a| a.mentions(l.index)))
+        whole && around.iter().any(|l| few(&l.domain).is_none() && !place.at.iter().any(|a| a.mentions(l.index)))
     })
 }
 

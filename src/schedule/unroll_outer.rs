@@ -11,11 +11,16 @@
 //! The coordinates of a point, the channels of a picture: too few for lanes, and around a long sum they have it go through its operands for each
 //! of them. Loops that are beside each other then become one ([`merge`](super::merge)), which loads once what they share, and has lanes itself.
 //!
+//! In the body of a search for an extremum loops over a few values, as a sum of squares over three coordinates, become statements as well: then the search
+//! has lanes.
+//!
 //! **Why it is right.** The statements are those of the loop, in its order, with a constant for the index and registers of their own.
 //!
 //! **Where it is done.** In a loop inside of another one, with at most four values, whose body has loops that are innermost, over ranges of an unknown
 //! length that do not depend on the index, and that load something at places without the index, or all find the coordinates of the same entries. They
 //! may be under tests. Sums over a few values inside of these are no loops.
+
+use std::ops::RangeInclusive;
 
 use super::machine::FEW;
 use crate::base::IndexId;
@@ -49,17 +54,14 @@ impl Pass {
         let mut out = Vec::with_capacity(stmts.len());
         for mut stmt in stmts {
             match values(&stmt) {
-                Some((index, values)) => {
-                    self.unrolled += 1;
-                    for value in values {
-                        self.names.again();
-                        self.names.fix(index, Affine::constant(value));
-                        out.extend(self.names.body(stmt.body())?);
-                    }
-                }
+                Some((index, values)) => self.unroll(index, values, stmt.body(), &mut out)?,
                 None => {
-                    if let Stmt::For { body, .. } = &mut stmt {
-                        *body = self.body(std::mem::take(body))?;
+                    match &mut stmt {
+                        Stmt::For { body, .. } => *body = self.body(std::mem::take(body))?,
+                        Stmt::Extremum { body, .. } if body.iter().all(is_simple) => {
+                            *body = self.search(std::mem::take(body))?;
+                        }
+                        _ => {}
                     }
                     out.push(stmt);
                 }
@@ -67,10 +69,42 @@ impl Pass {
         }
         Ok(out)
     }
+
+    /// The body of a search, without its loops over a few values.
+    fn search(&mut self, stmts: Vec<Stmt>) -> Checked<Vec<Stmt>> {
+        let mut out = Vec::with_capacity(stmts.len());
+        for stmt in stmts {
+            match &stmt {
+                Stmt::For { index, domain, body, .. } => match few(domain) {
+                    Some(values) => self.unroll(*index, values, body, &mut out)?,
+                    None => out.push(stmt),
+                },
+                _ => out.push(stmt),
+            }
+        }
+        Ok(out)
+    }
+
+    /// The statements of a loop for each value of its index.
+    fn unroll(
+        &mut self,
+        index: IndexId,
+        values: RangeInclusive<i64>,
+        body: &[Stmt],
+        out: &mut Vec<Stmt>,
+    ) -> Checked<()> {
+        self.unrolled += 1;
+        for value in values {
+            self.names.again();
+            self.names.fix(index, Affine::constant(value));
+            out.extend(self.names.body(body)?);
+        }
+        Ok(())
+    }
 }
 
 /// The values of a loop that is to be unrolled, with its index.
-fn values(stmt: &Stmt) -> Option<(IndexId, std::ops::RangeInclusive<i64>)> {
+fn values(stmt: &Stmt) -> Option<(IndexId, RangeInclusive<i64>)> {
     let Stmt::For { index, domain, body, .. } = stmt else { return None };
     let values = few(domain)?;
     let mut left: Vec<&Stmt> = body.iter().collect();
@@ -86,7 +120,7 @@ fn values(stmt: &Stmt) -> Option<(IndexId, std::ops::RangeInclusive<i64>)> {
 }
 
 /// The values of a domain with a few, but more than one, as literals.
-pub(super) fn few(domain: &Domain) -> Option<std::ops::RangeInclusive<i64>> {
+pub(super) fn few(domain: &Domain) -> Option<RangeInclusive<i64>> {
     let Domain::Range { lower, upper } = domain else { return None };
     let ([lower], [upper]) = (lower.as_slice(), upper.as_slice()) else { return None };
     let literal = |bound: &Bound| bound.numerator.as_constant().filter(|_| bound.divisor == 1);

@@ -23,7 +23,7 @@ pub(super) struct Extremum {
 
 impl Emitter<'_> {
     pub(super) fn extremum(&mut self, search: Extremum, extent: &str, body: &[Stmt]) -> Result<()> {
-        if body.iter().all(|stmt| matches!(stmt, Stmt::Define(..))) && !has_calls(body) {
+        if is_arithmetic(body) && !has_calls(body) {
             return self.extremum_in_lanes(search, extent, body);
         }
         let Extremum { index, at, view, value } = search;
@@ -83,6 +83,16 @@ impl Emitter<'_> {
         self.close();
         Ok(())
     }
+}
+
+/// Whether statements are numbers and sums of their own.
+fn is_arithmetic(body: &[Stmt]) -> bool {
+    let own = |r: &RealId| body.contains(&Stmt::Local(*r));
+    body.iter().all(|stmt| match stmt {
+        Stmt::Define(..) | Stmt::Local(_) => true,
+        Stmt::Accumulate(r, _) | Stmt::MulAdd(r, _, _) => own(r),
+        _ => false,
+    })
 }
 
 /// The function that gives the best of two numbers.

@@ -1,0 +1,117 @@
+//! A sum over a union of places is one sum for each of them.
+//!
+//! ```text
+//! sum s. [p or q] * f * z[s]   ==   (sum s. [p] * f * a[s]) + (sum s. [q] * f * b[s])   where   z = gen s. [p] * a + [q] * b
+//! ```
+//!
+//! A tensor of which elements are looked up in two ways, `(sum i. min j. d[i, j]) + (sum j. min i. d[i, j])`, has an adjoint that is zero but at the
+//! places that either of them finds, and what is multiplied by it is summed there. Each of `p` and `q` alone gives an index its value, by the place
+//! of an extremum, a map or an equation, so that its sum is a reading, or one addition for each source. Both together give none, and all would be
+//! asked.
+//!
+//! **Why it is right.** It is the distributive law; where `p` holds so does `p or q`. Sums are in another order.
+
+use std::borrow::Cow;
+
+use crate::base::{Id, IndexId};
+use crate::error::Result;
+use crate::index::{Affine, Checked, Pred};
+use crate::tssa::{Builder, Operand, Program, Rhs};
+use crate::ty::Signature;
+
+/// How many tensors that are added up are looked at.
+const MAX_TERMS: usize = 16;
+
+/// The program with such sums.
+pub(super) fn separated(program: &Program) -> Result<Cow<'_, Program>> {
+    let is_union = |rhs: &Rhs| match rhs {
+        Rhs::Contract { sums, guard, .. } => !sums.is_empty() && unions(&program.signature, guard).next().is_some(),
+        _ => false,
+    };
+    if !program.stmts.values().any(|stmt| is_union(&stmt.rhs)) {
+        return Ok(Cow::Borrowed(program));
+    }
+    let mut builder = Builder::new(program.signature.clone());
+    let outputs = builder.append_with(program, |builder, stmt| {
+        if !is_union(&stmt.rhs) {
+            return builder.push(stmt);
+        }
+        let open = builder.open_stmt(stmt)?;
+        let Rhs::Contract { guard, operands, .. } = &open.rhs else { return builder.push(stmt) };
+        let mut found = None;
+        for (at, union) in unions(&program.signature, guard) {
+            for k in 0..operands.len() {
+                if let Some(terms) = terms(builder, guard, &operands[k], union)? {
+                    found = Some((at, k, terms));
+                }
+            }
+        }
+        let Some((at, k, terms)) = found else { return builder.push(stmt) };
+        let others = || guard.conjuncts().iter().enumerate().filter(|(other, _)| *other != at).map(|(_, p)| p.clone());
+        let mut total = None;
+        for (p, term) in terms {
+            let guard = Pred::all(others().chain([p]).collect::<Vec<_>>());
+            let mut factors = operands.clone();
+            factors[k] = term;
+            let part = builder.contract(&open.gens, &open.sums, guard, factors)?;
+            let axes = builder.fresh_indices(&stmt.dims);
+            total = Some(match total {
+                Some(others) => builder.add(&axes, [(Pred::True, others), (Pred::True, part)])?,
+                None => part,
+            });
+        }
+        total.map_or_else(|| builder.push(stmt), Ok)
+    })?;
+    Ok(Cow::Owned(builder.finish(outputs).prune()?))
+}
+
+/// The conjuncts that are unions of places, and where they stand: each part gives an index its value, not all of them by equations.
+fn unions<'p>(signature: &Signature, guard: &'p Pred) -> impl Iterator<Item = (usize, &'p [Pred])> {
+    let finds = |p: &Pred| match p {
+        Pred::Relation { relation, holds, .. } => *holds && signature.gives_targets(*relation),
+        _ => false,
+    };
+    guard.conjuncts().iter().enumerate().filter_map(move |(at, p)| match p {
+        Pred::Any(parts) => {
+            let told = |p: &Pred| p.conjuncts().iter().any(|p| finds(p) || matches!(p, Pred::Zero(_)));
+            let found = |p: &Pred| p.conjuncts().iter().any(finds);
+            (parts.iter().all(told) && parts.iter().any(found)).then_some((at, &**parts))
+        }
+        _ => None,
+    })
+}
+
+/// What an operand adds up under the parts of a union, if there is nothing else in it.
+fn terms(builder: &Builder, guard: &Pred, operand: &Operand, union: &[Pred]) -> Result<Option<Vec<(Pred, Operand)>>> {
+    let union: Vec<Pred> = union.iter().map(Pred::alpha_normal).collect();
+    let mut left = vec![(Pred::True, operand.clone())];
+    let mut terms = Vec::new();
+    for _ in 0..MAX_TERMS {
+        let Some((p, x)) = left.pop() else { break };
+        let is_part = p.conjuncts().iter().any(|p| union.contains(&p.alpha_normal()));
+        let stmt = builder.stmt(x.var);
+        let at = |p: &Pred| -> Checked<Pred> { p.substitute(&|i| x.indices.get(i.index()).map(|j| Affine::index(*j))) };
+        match &stmt.rhs {
+            _ if is_part => terms.push((p, x)),
+            Rhs::Add(sides) => {
+                for (q, y) in sides {
+                    left.push((p.clone().and(at(q)?), Operand { var: *y, indices: x.indices.clone() }));
+                }
+            }
+            // A copy, perhaps with its axes in another order.
+            Rhs::Contract { sums, guard: own, operands } if sums.is_empty() && operands.len() == 1 => {
+                let own = at(own)?;
+                if !own.conjuncts().iter().all(|p| guard.conjuncts().contains(p)) {
+                    return Ok(None);
+                }
+                let inside = |i: &IndexId| x.indices.get(i.index()).copied();
+                let indices = operands[0].indices.iter().filter_map(inside).collect();
+                left.push((p, Operand { var: operands[0].var, indices }));
+            }
+            _ => return Ok(None),
+        }
+    }
+    let is_sum = terms.iter().any(|(_, x): &(Pred, Operand)| x.var != operand.var);
+    Ok((left.is_empty() && is_sum && terms.len() > 1).then_some(terms))
+}
+
