@@ -178,39 +178,35 @@ impl Pass<'_> {
 
 /// The register that statements give the number at the place of a search, and nothing else; whether they add it.
 fn number_of(index: IndexId, at: IndexId, body: &[Stmt], value: RealId, then: &[Stmt]) -> Option<(RealId, bool)> {
-    let declared = body.iter().position(|stmt| *stmt == Stmt::Local(value));
-    let (expected, found, number) = match declared {
-        // The register is changed in the place of the one that the body declares.
-        Some(k) => {
-            let rest: Vec<Stmt> = body[..k].iter().chain(&body[k + 1..]).cloned().collect();
-            let mut last = None;
-            then.iter().for_each(|stmt| stmt.visit(&mut |stmt| last = stmt.changes().or(last)));
-            (rest, then, last?)
-        }
-        None => {
-            let (Stmt::Assign(number, _) | Stmt::Accumulate(number, _), before) = then.split_last()? else {
-                return None;
-            };
-            (body.to_vec(), before, *number)
-        }
-    };
+    if let Some((last @ (Stmt::Assign(number, from) | Stmt::Accumulate(number, from)), before)) = then.split_last()
+        && is_same(body, before, (at, index), (value, *from))
+    {
+        return Some((*number, matches!(last, Stmt::Accumulate(..))));
+    }
+    // The register is changed in the place of the one that the body declares.
+    let declared = body.iter().position(|stmt| *stmt == Stmt::Local(value))?;
+    let rest: Vec<Stmt> = body[..declared].iter().chain(&body[declared + 1..]).cloned().collect();
+    let mut last = None;
+    then.iter().for_each(|stmt| stmt.visit(&mut |stmt| last = stmt.changes().or(last)));
+    let number = last?;
+    is_same(&rest, then, (at, index), (value, number)).then_some((number, false))
+}
+
+/// Whether statements are those of a search, with the place for its index and another register for its number.
+fn is_same(body: &[Stmt], found: &[Stmt], index: (IndexId, IndexId), value: (RealId, RealId)) -> bool {
     let mut names = Fresh::after(&[]);
-    names.keep(at, index);
-    let (own, other) = (Defined::of(&expected), Defined::of(found));
+    names.keep(index.0, index.1);
+    let (own, other) = (Defined::of(body), Defined::of(found));
     if own.reals.len() != other.reals.len() || own.indices.len() != other.indices.len() {
-        return None;
+        return false;
     }
     own.indices.iter().zip(&other.indices).for_each(|(i, j)| names.keep(*i, *j));
     own.reals.iter().zip(&other.reals).for_each(|(r, s)| names.alias(*r, *s));
-    if declared.is_some() {
-        names.alias(value, number);
+    if !own.reals.contains(&value.0) {
+        names.alias(value.0, value.1);
     }
-    let expected = names.body(&expected).ok()?;
-    let is_sum = declared.is_none() && matches!(then.last(), Some(Stmt::Accumulate(..)));
-    let last = if is_sum { Stmt::Accumulate(number, value) } else { Stmt::Assign(number, value) };
-    let last = names.body(&[last]).ok()?;
-    let same = expected == found && (declared.is_some() || then.ends_with(&last));
-    same.then_some((number, is_sum))
+    let is_value = own.reals.iter().zip(&other.reals).all(|(r, s)| *r != value.0 || *s == value.1);
+    is_value && names.body(body).is_ok_and(|body| body == found)
 }
 
 /// What statements define, in order.
