@@ -146,6 +146,9 @@ decisions! {
     "fold-extrema" {
         Folded {} "the best of numbers is kept, and its place is not looked for"
     }
+    "fold-places" {
+        PlacesFolded {} "the place of the best number is kept as a number, for many columns side by side"
+    }
     "unroll-outer" {
         UnrolledOuter { loops: usize } "a loop over a few values around sums is unrolled, so that they share what they load (loops {loops})"
     }

@@ -10,7 +10,7 @@
 //! gen i, j. [exists k < n. v[k, j] != 0] * e       ==  let h = gen j. [exists k < n. v[k, j] != 0] * 1 in gen i, j. [h[j] != 0] * e
 //! ```
 //!
-//! A number that one statement asks for serves all others. The place among two or three numbers takes as many comparisons, and stays.
+//! A number that one statement asks for serves all others, where rows are long. The place among two or three numbers takes as many comparisons, and stays.
 //!
 //! Where the place of an extremum is that of a `sum` index the search gives the index, and the guard stays, unless the row is that of another `sum` index and
 //! an axis has neither. So does an `exists` about relations of the
@@ -27,8 +27,10 @@ use crate::solver::have_one_value;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 use crate::ty::Signature;
 
-/// Fewer numbers than these are compared wherever the place of an extremum is asked.
+/// Less numbers than these are compared wherever the place of an extremum is asked.
 const FEW: i64 = 4;
+/// Less numbers than these are compared where the best of them is asked as well.
+const SHORT: i64 = 8;
 
 /// The program with these tensors.
 pub(super) fn kept(program: &Program) -> Result<Cow<'_, Program>> {
@@ -101,9 +103,14 @@ fn keep(
             None => Ok(p.clone()),
         },
         atom => {
-            let asks = |place: &Place<'_>| known.contains(&(place.var, place.view)) && !place.is_bound(rank + sums);
+            let asks = |place: &Place<'_>| {
+                let is_read = |x: &Operand| x.var == place.var;
+                let reads_best = matches!(&stmt.rhs, Rhs::Contract { operands, .. } if operands.iter().any(is_read))
+                    && place.is_of_less(builder, SHORT);
+                known.contains(&(place.var, place.view)) && !place.is_bound(rank + sums) && !reads_best
+            };
             let repeats = |place: &Place<'_>| place.repeats(rank, sums) || asks(place);
-            match place(atom).filter(|place| repeats(place) && !place.is_of_few(builder)) {
+            match place(atom).filter(|place| repeats(place) && !place.is_of_less(builder, FEW)) {
                 Some(place) => place.number(builder),
                 None => Ok(atom.clone()),
             }
@@ -188,9 +195,9 @@ impl Place<'_> {
         !self.is_bound(sums.end) && again
     }
 
-    /// Whether the search is among a few numbers, which are compared sooner than a number is stored.
-    fn is_of_few(&self, builder: &Builder) -> bool {
-        builder.dims(self.var).last().and_then(Size::as_constant).is_some_and(|n| n < FEW)
+    /// Whether the search is among less numbers than these.
+    fn is_of_less(&self, builder: &Builder, numbers: i64) -> bool {
+        builder.dims(self.var).last().and_then(Size::as_constant).is_some_and(|n| n < numbers)
     }
 
     /// Whether an index occurs that an `exists` binds: its number is `first` or a later one.

@@ -14,8 +14,8 @@
 //!                                         r0 = [r5 != 0] r1
 //! ```
 //!
-//! Where another search asks for places in the same numbers the place is known anyway, and stays, unless the numbers are two or three: these are compared
-//! in lanes.
+//! Where another search asks for places in the same numbers the place is known anyway, and stays, unless the numbers are a few, as a literal: these are
+//! compared in lanes.
 //!
 //! **Why it is right.** What is done under the test is the body of the search with the place for its index, which is compared statement by statement,
 //! so the register has what the search has found the best: the first number that attains the extremum, a NaN before all, and 0 where there is none.
@@ -24,7 +24,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::machine::FEW;
+use super::machine::SHORT;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Size, View};
@@ -152,8 +152,8 @@ impl Pass<'_> {
         let Some(Search { view, extent, at, body, value, number, declared }) = self.uses.search(stmts, at) else {
             return Ok(None);
         };
-        let is_few = extent.as_constant().is_some_and(|n| n < FEW);
-        if !is_few && loads(body).iter().any(|place| self.placed.contains(&(view, place.buffer))) {
+        let is_short = extent.as_constant().is_some_and(|n| n < SHORT);
+        if !is_short && loads(body).iter().any(|place| self.placed.contains(&(view, place.buffer))) {
             return Ok(None);
         }
         let (best, none, count) = (self.names.fresh_real(), self.names.fresh_real(), self.names.fresh_real());

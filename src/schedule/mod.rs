@@ -9,6 +9,7 @@
 //! | `histograms` | sums of which each term knows its whole place are added up in the order of their sources | one nest a tensor | reassociates |
 //! | `workspaces` | sums of which each term knows its place are added up in a row, term by term | one nest a tensor | reassociates |
 //! | `fold-extrema` | the largest of numbers is kept, and its place is not looked for | | exact |
+//! | `fold-places` | the place of the largest of numbers is kept as a number, where columns are searched | places that serve as numbers | exact |
 //! | `sink-selects` | a product under a test is the product of its factors under the test | | exact |
 //! | `unroll-outer` | loops over a few values around long sums become statements | one nest a tensor | exact |
 //! | `unroll-and-jam` | loops over a few values around a long one become statements inside of it | one nest a tensor | reassociates |
@@ -67,6 +68,7 @@ mod copy_propagation;
 mod distribute;
 mod fills;
 mod fold_extrema;
+mod fold_places;
 mod fuse;
 mod histograms;
 mod hoist;
@@ -172,7 +174,7 @@ pub const AT_BINDING: [LatePass; 3] = {
 };
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 36] = {
+pub const PASSES: [Pass; 37] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
@@ -181,6 +183,7 @@ pub const PASSES: [Pass; 36] = {
         pass("histograms", Reassociates, histograms::run),
         pass("workspaces", Reassociates, workspaces::run),
         pass("fold-extrema", Exact, fold_extrema::run),
+        pass("fold-places", Exact, fold_places::run),
         pass("sink-selects", Exact, sink_selects::run),
         pass("unroll-outer", Exact, unroll_outer::run),
         pass("unroll-and-jam", Reassociates, unroll_and_jam::run),
