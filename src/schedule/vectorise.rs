@@ -212,8 +212,8 @@ impl<'a> Plan<'a> {
         any
     }
 
-    /// Whether a loop over a few values is around a longer one that can have lanes, or goes along neighbours: the taps of a kernel, each summed up
-    /// over many places, would leave most lanes empty.
+    /// Whether a loop over a few values is around a longer one that can have lanes of neighbours, or goes along these: the taps of a kernel, each summed
+    /// up over many places, would leave most lanes empty.
     fn is_short_around(&self, domain: &Domain, body: &[Stmt]) -> bool {
         is_short(domain) && (self.has_neighbours_inside(body) || self.has_longer_inside(body))
     }
@@ -223,7 +223,8 @@ impl<'a> Plan<'a> {
             Stmt::For { index, domain, body, .. }
                 if !is_short(domain) && choose(self, *index, domain, body).is_some() =>
             {
-                true
+                let mut seen = Seen::new(self, *index);
+                seen.body(body) && (seen.neighbours || seen.far == 0)
             }
             stmt => self.has_longer_inside(stmt.body()),
         })
