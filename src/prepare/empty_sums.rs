@@ -12,11 +12,13 @@
 //! of 0 and a finite number, which is -0 where that is negative.
 
 use std::borrow::Cow;
+use std::cell::LazyCell;
 
 use crate::base::{Id, IndexId, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Pred};
 use crate::scalar::Number;
+use crate::solver::Facts;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 
 /// How many sums are added up at most.
@@ -62,15 +64,15 @@ fn is_zero<'a>(p: &Pred, stmt: &Stmt, of: &dyn Fn(VarId) -> &'a Stmt) -> bool {
         && inside(p, stmt, of).is_some_and(|(p, factor)| are_empty(&p, factor, of))
 }
 
-/// The only factor of a product that is no finite literal, and a predicate of the product over its axes.
+/// The only factor of a product, or of the terms of a sum, that is no finite literal, and a predicate of the product over its axes.
 fn inside<'a>(p: &Pred, product: &Stmt, of: &dyn Fn(VarId) -> &'a Stmt) -> Option<(Pred, VarId)> {
-    let Rhs::Contract { sums, operands, .. } = &product.rhs else { return None };
+    let Rhs::Contract { operands, .. } = &product.rhs else { return None };
     let is_literal = |x: &&Operand| match of(x.var).rhs {
         Rhs::Number(Number::Literal(c)) => c.is_finite(),
         _ => false,
     };
     let mut factors = operands.iter().filter(|x| !is_literal(x));
-    let factor = factors.next().filter(|_| sums.is_empty() && factors.next().is_none())?;
+    let factor = factors.next().filter(|_| factors.next().is_none())?;
     let axis = |i: IndexId| factor.indices.iter().position(|j| *j == i).map(IndexId::from_index);
     let mut known = true;
     p.visit_free(&mut |i| known &= axis(i).is_some());
@@ -92,7 +94,7 @@ pub(super) fn are_empty<'a>(p: &Pred, x: VarId, of: &dyn Fn(VarId) -> &'a Stmt) 
                 let others = sides.iter().filter(|(q, _)| !q.conjuncts().iter().any(fails));
                 left.extend(others.map(|(_, y)| (p.clone(), *y)));
             }
-            // The same elements, some of them left out, perhaps with their axes in another order.
+            // The same elements, some of them left out, perhaps with their axes in another order, or sums of these.
             Rhs::Contract { operands, .. } if operands.len() == 1 => match inside(&p, stmt, of) {
                 Some(factor) => left.push(factor),
                 None => return false,
@@ -111,15 +113,22 @@ fn any_of(p: &Pred) -> &[Pred] {
     }
 }
 
-/// Whether a predicate over the axes of a sum says that it is not over nothing.
+/// Whether a predicate over the axes of a sum says that it is not over nothing: wherever there is a term, it holds of an index of the sum.
 fn is_empty_sum(p: &Pred, stmt: &Stmt) -> bool {
     let (Pred::Exists { index, extent, body }, Rhs::Contract { sums, guard, .. }) = (p, &stmt.rhs) else {
         return false;
     };
     let (body, guard) = (body.alpha_normal(), guard.alpha_normal());
-    sums.iter().enumerate().any(|(k, n)| {
+    let term = LazyCell::new(|| {
+        let mut facts = Facts::new();
+        stmt.dims.iter().chain(sums).enumerate().for_each(|(k, n)| facts.range(IndexId::from_index(k), n));
+        facts.assume(&guard);
+        facts
+    });
+    let holds = |p: &Pred| guard.conjuncts().contains(p) || term.proves(p);
+    sums.iter().enumerate().filter(|(_, n)| *n == extent).any(|(k, _)| {
         let summed = Affine::index(IndexId::from_index(stmt.dims.len() + k));
         let body = body.substitute(&|i| (i == *index).then(|| summed.clone()));
-        n == extent && body.is_ok_and(|body| body.conjuncts().iter().all(|p| guard.conjuncts().contains(p)))
+        body.is_ok_and(|body| body.conjuncts().iter().all(holds))
     })
 }
