@@ -156,11 +156,13 @@ impl Cutter {
     fn by_remainders(&mut self, stmt: &Stmt) -> Checked<Option<Vec<Stmt>>> {
         let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
         let Some(step) = stride(*index, body) else { return Ok(None) };
-        let from_zero = matches!(lower.as_slice(), [bound] if bound.numerator.as_constant() == Some(0));
+        let [Bound { numerator: from, divisor: 1 }] = lower.as_slice() else { return Ok(None) };
+        let Some(from) = from.as_constant() else { return Ok(None) };
         let [upper] = upper.as_slice() else { return Ok(None) };
         let copied = size(body).saturating_mul(usize::try_from(step).unwrap_or(usize::MAX));
         let adds_up = changes_outside(body);
-        if !from_zero || upper.divisor != 1 || copied > PIECES_STATEMENTS || !adds_up && has_long_sum(*index, body) {
+        let is_whole = upper.divisor == 1 && (from == 0 || !adds_up);
+        if !is_whole || copied > PIECES_STATEMENTS || !adds_up && has_long_sum(*index, body) {
             return Ok(None);
         }
         let ends = (0..step)
@@ -168,18 +170,26 @@ impl Cutter {
             .collect::<Checked<Vec<_>>>()?;
         let cut = match adds_up {
             true => self.in_turn(*index, step, &ends, body)?,
-            false => Some(self.one_for_each(*index, step, ends, body)?),
+            false => Some(self.one_for_each(*index, step, (from, ends), body)?),
         };
         self.found |= cut.is_some();
         Ok(cut)
     }
 
-    fn one_for_each(&mut self, index: IndexId, step: i64, ends: Vec<Bound>, body: &[Stmt]) -> Checked<Vec<Stmt>> {
+    fn one_for_each(
+        &mut self,
+        index: IndexId,
+        step: i64,
+        (from, ends): (i64, Vec<Bound>),
+        body: &[Stmt],
+    ) -> Checked<Vec<Stmt>> {
         let mut loops = Vec::new();
         for (rest, end) in (0..).zip(ends) {
             let again = self.names.fresh_index();
             let body = self.at_remainder(index, again, step, rest, body)?;
-            loops.push(Stmt::one_by_one(again, range(Affine::constant(0), end), body));
+            // The first whose value is not before the beginning: ceil((from - rest) / step).
+            let first = from.saturating_sub(rest).saturating_add(step - 1).div_euclid(step);
+            loops.push(Stmt::one_by_one(again, range(Affine::constant(first), end), body));
         }
         Ok(loops)
     }
