@@ -201,6 +201,9 @@ decisions! {
     "quotients" {
         Quotients { quotients: usize } "quotients by powers of a number are products with powers of its reciprocal (quotients {quotients})"
     }
+    "divisions" {
+        Divisions { quotients: usize } "quotients by numbers that a loop does not change are products with their reciprocals (quotients {quotients})"
+    }
     "fills" {
         NotFilled { tensor: String } "{tensor} is not made zero before: nothing is read but what was stored"
     }

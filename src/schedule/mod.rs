@@ -28,6 +28,7 @@
 //! | `reuse` | what a body has at hand is not made again, and not stored if nobody reads it | merged loops | exact |
 //! | `reciprocals` | divisions by one square root become products with its reciprocal | merged loops | reassociates |
 //! | `quotients` | quotients by powers of one number share its reciprocal | straight-line code | reassociates |
+//! | `divisions` | quotients by a number that a loop does not change become products with its reciprocal | merged loops | reassociates |
 //! | `fills` | intermediate tensors are not made zero where nobody reads what was not stored | merged loops | exact |
 //! | `strip-mine` | sums along columns of a triangle run in lanes, for strips of columns | | reassociates |
 //! | `hoist` | a factor that a loop does not change leaves its sum | | reassociates |
@@ -66,6 +67,7 @@ mod blocks;
 mod contract;
 mod copy_propagation;
 mod distribute;
+mod divisions;
 mod fills;
 mod fold_extrema;
 mod fold_places;
@@ -174,7 +176,7 @@ pub const AT_BINDING: [LatePass; 3] = {
 };
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 37] = {
+pub const PASSES: [Pass; 38] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
@@ -202,6 +204,7 @@ pub const PASSES: [Pass; 37] = {
         pass("reuse", Exact, reuse::run),
         pass("reciprocals", Reassociates, reciprocals::run),
         pass("quotients", Reassociates, quotients::run),
+        pass("divisions", Reassociates, divisions::run),
         pass("fills", Exact, fills::run),
         pass("strip-mine", Reassociates, strip_mine::run),
         pass("hoist", Reassociates, hoist::run),

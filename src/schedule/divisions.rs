@@ -1,0 +1,173 @@
+//! Quotients by a number that a loop does not change become products with its reciprocal.
+//!
+//! ```text
+//!                                s = 1, 2^200 for |d| < 2^-1000, 2^-200 for 2^1000 < |d|
+//!                                q = 1 / (d * s)
+//! for i                          for i
+//!   x[i] = a(i) / d       ==       x[i] = a(i) * s * q
+//! ```
+//!
+//! A division takes as long as a dozen products, in lanes too.
+//!
+//! **Why it is right.** A product with a reciprocal is rounded once more than the quotient. The scale keeps the reciprocal of a number that is not 0 or
+//! infinite a normal number, with all its digits. A product with the scale is exact but where it overflows or loses digits at an end of the range, where the
+//! quotient overflows or is 0. Of 0, infinity and NaN the reciprocal gives what the division gives. A literal between the bounds needs no scale.
+//!
+//! **Where it is done.** In loops over ranges of many values, before the outermost one that changes neither the number nor what it is made of. Rows of sparse
+//! matrices have too few entries, and a quotient of two numbers that the loop does not change is found before it anyway.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::quotients::division;
+use super::vectorise::is_short;
+use crate::error::Result;
+use crate::loops::{Decision, Domain, Fresh, Program, Real, RealId, Stmt};
+use crate::scalar::{Comparison, Function, Op};
+
+/// Beyond which a number is scaled before its reciprocal is taken, and by what.
+const LARGE: i32 = 1000;
+const SCALE: i32 = 200;
+
+/// Has loops multiply by reciprocals.
+pub(super) fn run(program: &mut Program) -> Result<()> {
+    for nest in &mut program.nests {
+        let mut literals = BTreeMap::new();
+        for stmt in &nest.body {
+            stmt.visit(&mut |stmt| {
+                if let Stmt::Define(r, Real::Literal(x)) = stmt {
+                    literals.insert(*r, *x);
+                }
+            });
+        }
+        let mut pass = Pass { names: Fresh::after(&nest.body), literals, found: 0 };
+        pass.body(&mut nest.body);
+        if pass.found > 0 {
+            nest.decisions.push(Decision::Divisions { quotients: pass.found });
+        }
+    }
+    Ok(())
+}
+
+/// What a number is scaled by, if it is, and its reciprocal.
+#[derive(Clone, Copy)]
+struct Reciprocal {
+    scale: Option<RealId>,
+    reciprocal: RealId,
+}
+
+struct Pass {
+    names: Fresh,
+    literals: BTreeMap<RealId, f64>,
+    found: usize,
+}
+
+impl Pass {
+    fn body(&mut self, body: &mut Vec<Stmt>) {
+        let mut out = Vec::with_capacity(body.len());
+        for mut stmt in std::mem::take(body) {
+            if let Stmt::For { domain, body, .. } = &mut stmt
+                && matches!(domain.whole_of(), Domain::Range { .. })
+                && !is_short(domain)
+            {
+                let known = self.reciprocals(divisors(body), &mut out);
+                self.multiply(body, &known);
+            }
+            if let Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } = &mut stmt {
+                self.body(body);
+            }
+            out.push(stmt);
+        }
+        *body = out;
+    }
+
+    /// Statements that find the reciprocals of some numbers.
+    fn reciprocals(&mut self, divisors: BTreeSet<RealId>, out: &mut Vec<Stmt>) -> BTreeMap<RealId, Reciprocal> {
+        let mut known = BTreeMap::new();
+        for d in divisors {
+            let literal = self.literals.get(&d).copied();
+            match literal.map(f64::abs) {
+                Some(x) if (2_f64.powi(-LARGE)..2_f64.powi(LARGE)).contains(&x) => {
+                    let reciprocal = self.define(Real::Literal(1.0 / literal.unwrap_or(x)), out);
+                    known.insert(d, Reciprocal { scale: None, reciprocal });
+                }
+                Some(_) => {}
+                None => {
+                    let scale = self.scale(d, out);
+                    let one = self.define(Real::Literal(1.0), out);
+                    let scaled = self.define(Real::Mul(d, scale), out);
+                    let reciprocal = self.define(Real::Apply(Op::Div.into(), vec![one, scaled]), out);
+                    known.insert(d, Reciprocal { scale: Some(scale), reciprocal });
+                }
+            }
+        }
+        known
+    }
+
+    /// The power of two by which a number is scaled.
+    fn scale(&mut self, d: RealId, out: &mut Vec<Stmt>) -> RealId {
+        let apply = |op: Op, args: &[RealId]| Real::Apply(Function::from(op), args.to_vec());
+        let less = Op::Compare(Comparison::Less);
+        let size = self.define(apply(Op::Abs, &[d]), out);
+        let [least, most, up, down, one] = [-LARGE, LARGE, SCALE, -SCALE, 0]
+            .map(|exponent| self.define(Real::Literal(2_f64.powi(exponent)), out));
+        let is_small = self.define(apply(less, &[size, least]), out);
+        let is_large = self.define(apply(less, &[most, size]), out);
+        let is_either = self.define(Real::Add(is_small, is_large), out);
+        let is_neither = self.define(apply(less, &[is_either, one]), out);
+        let cases = [(is_small, up), (is_large, down), (is_neither, one)];
+        let [a, b, c] = cases.map(|(holds, scale)| self.define(Real::Select(holds, scale), out));
+        let others = self.define(Real::Add(a, b), out);
+        self.define(Real::Add(others, c), out)
+    }
+
+    fn define(&mut self, real: Real, out: &mut Vec<Stmt>) -> RealId {
+        let r = self.names.fresh_real();
+        out.push(Stmt::Define(r, real));
+        r
+    }
+
+    /// Products in place of quotients.
+    fn multiply(&mut self, body: &mut Vec<Stmt>, known: &BTreeMap<RealId, Reciprocal>) {
+        if known.is_empty() {
+            return;
+        }
+        let mut out = Vec::with_capacity(body.len());
+        for mut stmt in std::mem::take(body) {
+            if let Stmt::Define(r, real) = &stmt
+                && let Some((a, d)) = division(real)
+                && let Some(Reciprocal { scale, reciprocal }) = known.get(&d)
+            {
+                self.found += 1;
+                let a = match scale {
+                    Some(scale) => self.define(Real::Mul(a, *scale), &mut out),
+                    None => a,
+                };
+                stmt = Stmt::Define(*r, Real::Mul(a, *reciprocal));
+            }
+            if let Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } = &mut stmt {
+                self.multiply(body, known);
+            }
+            out.push(stmt);
+        }
+        *body = out;
+    }
+}
+
+/// What the body of a loop divides by and does not change, where it changes what is divided.
+fn divisors(body: &[Stmt]) -> BTreeSet<RealId> {
+    let mut own = BTreeSet::new();
+    let mut quotients = Vec::new();
+    for stmt in body {
+        stmt.visit(&mut |stmt| {
+            own.extend(stmt.changes());
+            if let Stmt::Define(r, _) | Stmt::Local(r) = stmt {
+                own.insert(*r);
+            }
+            if let Stmt::Define(_, real) = stmt {
+                quotients.extend(division(real));
+            }
+        });
+    }
+    quotients.retain(|(a, d)| own.contains(a) && !own.contains(d));
+    quotients.into_iter().map(|(_, d)| d).collect()
+}
