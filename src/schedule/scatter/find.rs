@@ -2,7 +2,7 @@
 //!
 //! A sum stands in loops over whole axes, one of which is over the targets. What it adds is computed of numbers that are loaded at the target, at the
 //! source, and at the other loops' indices, and of nothing else: so it can be computed anywhere. Tests around it are refused, but for the
-//! one whether the target has sources at all.
+//! one whether the target has sources at all, and those of the target alone where nothing else depends on it: there the sum is read under them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,8 @@ pub(super) enum Term {
 /// Over what a sum goes.
 pub(super) enum Source {
     /// The tuples of a relation that have the target on an axis: the indices that are their coordinates, by axis, and their entries.
-    Tuples { relation: RelationId, axis: usize, coordinates: Vec<(usize, IndexId)>, entries: Vec<IndexId> },
+    /// Sums are read at the target and `shift`.
+    Tuples { relation: RelationId, axis: usize, shift: i64, coordinates: Vec<(usize, IndexId)>, entries: Vec<IndexId> },
     /// All places of an axis, at each of which a number tells the target: it is the number and a constant.
     Numbers { source: (IndexId, Size), number: Place, shift: i64 },
 }
@@ -103,8 +104,8 @@ struct Scope<'a> {
     first: BTreeMap<IndexId, &'a Segment>,
     /// The tests.
     tests: Vec<&'a Segment>,
-    /// Whether there are others.
-    tested: bool,
+    /// What else is asked not to be negative.
+    asked: Vec<&'a Affine>,
 }
 
 pub(super) struct Finder<'a> {
@@ -147,7 +148,7 @@ impl<'a> Finder<'a> {
                     let mut inner = scope.clone();
                     match a.as_index().and_then(|i| scope.first.get(&i)) {
                         Some(segment) => inner.tests.push(segment),
-                        None => inner.tested = true,
+                        None => inner.asked.push(a),
                     }
                     self.inside(body, &inner, path, found);
                 }
@@ -159,7 +160,7 @@ impl<'a> Finder<'a> {
 
     fn sum(&self, stmt: &'a Stmt, scope: &Scope<'a>) -> Option<Sum> {
         match stmt {
-            Stmt::For { domain: Domain::Segment(_), .. } if !scope.tested => self.over_tuples(stmt, scope),
+            Stmt::For { domain: Domain::Segment(_), .. } => self.over_tuples(stmt, scope),
             Stmt::For { domain: Domain::Range { .. }, .. } => self.over_numbers(stmt, scope),
             _ => None,
         }
@@ -169,12 +170,14 @@ impl<'a> Finder<'a> {
     fn over_tuples(&self, stmt: &'a Stmt, scope: &Scope<'a>) -> Option<Sum> {
         let Stmt::For { domain: Domain::Segment(segment), .. } = stmt else { return None };
         let view = self.program.arrays.get(segment.pointers)?;
-        let t = segment.at.as_index()?;
+        let shift = segment.at.offset();
+        let t = segment.at.add_constant(shift.checked_neg()?).ok()?.as_index()?;
         let (axis, shape) = (*view.axes.first()?, &self.program.signature.relations.get(view.relation)?.shape);
         if view.part != Part::Rows || view.axes.len() < 2 || view.is_stored_order(&self.program.signature) {
             return None;
         }
-        let target = scope.around.iter().find(|(i, n)| *i == t && Some(n) == shape.get(axis))?.clone();
+        let (_, range) = scope.around.iter().find(|(i, _)| *i == t)?;
+        let target = (t, shape.get(axis)?.clone());
         if scope.tests.iter().any(|test| **test != *segment) {
             return None;
         }
@@ -185,7 +188,16 @@ impl<'a> Finder<'a> {
         let known: BTreeSet<IndexId> = coordinates.iter().map(|(_, i)| *i).chain(entries.iter().copied()).collect();
         let items = self.needed(&items, scope, &added, &known)?;
         let ranks = ranks(scope, t, &items);
-        let source = Source::Tuples { relation: view.relation, axis, coordinates, entries };
+        if shift != 0 || !scope.asked.is_empty() || *range != target.1 {
+            // Each sum is made, whether anybody reads it or not.
+            let alone = |a: &Affine| a.terms().iter().all(|(v, _)| !matches!(v, Var::Index(i) if *i != t));
+            let mut depends = false;
+            items.iter().for_each(|stmt| stmt.visit_affine(&mut |a| depends |= a.mentions(t)));
+            if depends || !scope.asked.iter().all(|a| alone(a)) {
+                return None;
+            }
+        }
+        let source = Source::Tuples { relation: view.relation, axis, shift, coordinates, entries };
         Some(Sum { target, ranks, source, items, added, locals, tail })
     }
 

@@ -141,7 +141,7 @@ impl Sum {
         let mut body = Vec::with_capacity(2 * self.added.len());
         for (k, (into, _)) in self.added.iter().enumerate() {
             let x = names.fresh_real();
-            body.push(Stmt::Define(x, Real::Load(self.place(buffer, g, k)?)));
+            body.push(Stmt::Define(x, Real::Load(self.place(buffer, g, self.read_at()?, k)?)));
             body.push(Stmt::Accumulate(*into, x));
         }
         let domain = Domain::whole(&Affine::constant(i64::from(parts)))?;
@@ -149,11 +149,20 @@ impl Sum {
         Ok(self.locals.iter().map(|r| Stmt::Local(*r)).chain([sum]).chain(self.tail.iter().cloned()).collect())
     }
 
-    /// Where a part has one of the sums.
-    fn place(&self, buffer: BufferId, part: IndexId, sum: usize) -> Result<Place> {
-        let indices = [part, self.target.0].into_iter().chain(self.ranks.iter().map(|(i, _)| *i));
-        let at = indices.map(Affine::index).chain(self.along_sums(sum)?).collect();
+    /// Where a part has one of the sums of a target.
+    fn place(&self, buffer: BufferId, part: IndexId, target: Affine, sum: usize) -> Result<Place> {
+        let ranks = self.ranks.iter().map(|(i, _)| Affine::index(*i));
+        let at = [part.into(), target].into_iter().chain(ranks).chain(self.along_sums(sum)?).collect();
         Ok(Place { buffer, at })
+    }
+
+    /// The target whose sum is read where the sum stands.
+    fn read_at(&self) -> Result<Affine> {
+        let shift = match &self.source {
+            Source::Tuples { shift, .. } => *shift,
+            Source::Numbers { .. } => 0,
+        };
+        Ok(Affine::index(self.target.0).add_constant(shift)?)
     }
 
     /// What there is on the axis of the sums, which only several have.
@@ -185,7 +194,7 @@ impl Sum {
             }
         }
         for (k, (_, term)) in self.added.iter().enumerate() {
-            let place = self.place(buffer, part, k)?;
+            let place = self.place(buffer, part, self.target.0.into(), k)?;
             let (before, after) = (names.fresh_real(), names.fresh_real());
             let sum = match *term {
                 Term::Number(a) => Real::Add(before, a),
@@ -351,7 +360,7 @@ impl Pass<'_> {
 
     /// A nest over the tuples of a relation in their order, before the nest on the way.
     fn by_tuples(&mut self, nest: &Nest, sum: &Sum) -> Result<Option<(BufferId, u32)>> {
-        let Source::Tuples { relation, coordinates, entries, axis } = &sum.source else { return Ok(None) };
+        let Source::Tuples { relation, coordinates, entries, axis, .. } = &sum.source else { return Ok(None) };
         let worth = || {
             let (tuples, row) = ((self.sizes.tuples)(*relation)?, self.row(sum)?);
             let sums = self.length(&sum.target.1)?.checked_mul(row)?;
