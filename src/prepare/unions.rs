@@ -114,4 +114,3 @@ fn terms(builder: &Builder, guard: &Pred, operand: &Operand, union: &[Pred]) -> 
     let is_sum = terms.iter().any(|(_, x): &(Pred, Operand)| x.var != operand.var);
     Ok((left.is_empty() && is_sum && terms.len() > 1).then_some(terms))
 }
-

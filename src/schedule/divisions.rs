@@ -108,8 +108,8 @@ impl Pass {
         let apply = |op: Op, args: &[RealId]| Real::Apply(Function::from(op), args.to_vec());
         let less = Op::Compare(Comparison::Less);
         let size = self.define(apply(Op::Abs, &[d]), out);
-        let [least, most, up, down, one] = [-LARGE, LARGE, SCALE, -SCALE, 0]
-            .map(|exponent| self.define(Real::Literal(2_f64.powi(exponent)), out));
+        let [least, most, up, down, one] =
+            [-LARGE, LARGE, SCALE, -SCALE, 0].map(|exponent| self.define(Real::Literal(2_f64.powi(exponent)), out));
         let is_small = self.define(apply(less, &[size, least]), out);
         let is_large = self.define(apply(less, &[most, size]), out);
         let is_either = self.define(Real::Add(is_small, is_large), out);

@@ -137,7 +137,9 @@ fn folds<'a>(stmts: &'a [Stmt], around: &[IndexId]) -> Option<(IndexId, [&'a Stm
     let is_arithmetic = body.iter().all(|stmt| matches!(stmt, Stmt::Define(..)));
     let mentions = |stmts: &[Stmt]| {
         let mut found = 0;
-        stmts.iter().for_each(|stmt| stmt.visit(&mut |stmt| stmt.visit_indices(&mut |i| found += usize::from(i == *index))));
+        stmts
+            .iter()
+            .for_each(|stmt| stmt.visit(&mut |stmt| stmt.visit_indices(&mut |i| found += usize::from(i == *index))));
         found
     };
     let is_number = |stmt: &&Stmt| matches!(stmt, Stmt::Define(_, Real::Index(a)) if a.as_index() == Some(*index));
@@ -152,10 +154,10 @@ fn lies(extent: &Size, at: IndexId, body: &[Stmt], around: &[IndexId]) -> bool {
         Some(n) => (1..SHORT).contains(&n) && !around.is_empty(),
         None => {
             let places = loads(body);
-            let apart = |a: Option<&Affine>| a.is_some_and(|a| !a.mentions(at) && around.iter().any(|i| a.mentions(*i)));
+            let apart =
+                |a: Option<&Affine>| a.is_some_and(|a| !a.mentions(at) && around.iter().any(|i| a.mentions(*i)));
             let mut searched = places.iter().filter(|place| place.at.iter().any(|a| a.mentions(at))).peekable();
             searched.peek().is_some() && searched.all(|place| apart(place.at.last()))
         }
     }
 }
-

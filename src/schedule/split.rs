@@ -108,16 +108,31 @@ fn in_two(stmt: &Stmt, names: &mut Fresh) -> Checked<Option<[Stmt; 2]>> {
     };
     Ok(Some(if sign < 0 {
         [
-            part(*index, lower.clone(), Bound::and(upper, rest.clone()), with),
-            part(other, Bound::and(lower, rest.add_constant(1)?), upper.clone(), without),
+            part(*index, lower.clone(), and(upper, rest.clone(), -1)?, with),
+            part(other, and(lower, rest.add_constant(1)?, 1)?, upper.clone(), without),
         ]
     } else {
         let first = rest.scale(-1)?;
         [
-            part(other, lower.clone(), Bound::and(upper, first.add_constant(-1)?), without),
-            part(*index, Bound::and(lower, first), upper.clone(), with),
+            part(other, lower.clone(), and(upper, first.add_constant(-1)?, -1)?, without),
+            part(*index, and(lower, first, 1)?, upper.clone(), with),
         ]
     }))
+}
+
+/// Bounds and one more, instead of one that is a literal away, where it is tighter than that: with `sign` 1 lower ones.
+fn and(bounds: &[Bound], a: Affine, sign: i64) -> Checked<Vec<Bound>> {
+    let mut all = bounds.to_vec();
+    for bound in all.iter_mut().filter(|bound| bound.divisor == 1) {
+        if let Some(more) = a.sub(&bound.numerator)?.as_constant() {
+            if more.saturating_mul(sign) > 0 {
+                bound.numerator = a;
+            }
+            return Ok(all);
+        }
+    }
+    all.push(Bound::exact(a));
+    Ok(all)
 }
 
 /// The sign of an index in a test of where it is, if all else that the test mentions is known before the loop.

@@ -377,7 +377,8 @@ impl<'a> Walk<'_, 'a> {
         }
     }
 
-    /// A level whose nodes add a multiple of what is below them: so the sum of all nodes is that multiple of the sum of all below.
+    /// A level whose nodes add a multiple of what is below them: so the sum of all nodes is that multiple of the sum of all below, or, where each node has
+    /// a multiple of its own, the sum of such products.
     fn above(&self, inner: Levels, locals: Vec<RealId>, tail: &[&'a Stmt]) -> Option<Levels> {
         let own = |r: &RealId| self.items.iter().any(|stmt| matches!(stmt, Stmt::Define(known, _) if known == r));
         if let ([], []) = (locals.as_slice(), tail) {
@@ -389,6 +390,16 @@ impl<'a> Walk<'_, 'a> {
             _ => None,
         })?;
         match (locals.as_slice(), tail) {
+            ([local], [Stmt::MulAdd(r, a, b)])
+                if *local == last && r != local && own(if a == local { b } else { a }) =>
+            {
+                let ([(_, Term::Number(below))], []) = (inner.added.as_slice(), inner.tail.as_slice()) else {
+                    return None;
+                };
+                let factor = if a == local { *b } else { *a };
+                let added = vec![(*r, Term::Product(*below, factor))];
+                ((a == local) != (b == local)).then_some(Levels { added, ..inner })
+            }
             ([local], [stmt]) if *local == last => {
                 let linear = match stmt {
                     Stmt::Accumulate(r, a) => r != local && a == local,

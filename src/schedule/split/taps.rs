@@ -30,8 +30,8 @@
 //! where they store. Borders: in such a loop that stores or adds up in its body itself, the one along a row.
 
 use super::super::machine::{FEW, PIECES_STATEMENTS, SHORT};
-use super::drop_empty;
 use super::innermost::in_loops;
+use super::{and, drop_empty};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, Var};
@@ -396,21 +396,6 @@ fn shortened(bound: &Bound) -> Checked<Bound> {
 struct Middle {
     from: Vec<Affine>,
     to: Vec<Affine>,
-}
-
-/// Bounds and one more, instead of one that is a literal away, where it is tighter than that: with `sign` 1 lower ones.
-fn and(bounds: &[Bound], a: Affine, sign: i64) -> Checked<Vec<Bound>> {
-    let mut all = bounds.to_vec();
-    for bound in all.iter_mut().filter(|bound| bound.divisor == 1) {
-        if let Some(more) = a.sub(&bound.numerator)?.as_constant() {
-            if more.saturating_mul(sign) > 0 {
-                bound.numerator = a;
-            }
-            return Ok(all);
-        }
-    }
-    all.push(Bound::exact(a));
-    Ok(all)
 }
 
 /// Of expressions that are literals apart the greatest, or with `sign` -1 the least; there may be none.
