@@ -261,15 +261,12 @@ impl Fresh {
         })
     }
 
-    /// Statements under new names, without tests that constants decide now.
+    /// Statements under new names, without those under tests that hold nowhere now.
     pub fn body(&mut self, body: &[Stmt]) -> Checked<Vec<Stmt>> {
         let mut out = Vec::with_capacity(body.len());
         for stmt in body {
-            match self.stmt(stmt)? {
-                Stmt::If { cond, .. } if cond.is_never() => {}
-                Stmt::If { cond, body } if cond.is_always() => out.extend(body),
-                stmt => out.push(stmt),
-            }
+            let stmt = self.stmt(stmt)?;
+            out.extend((!matches!(&stmt, Stmt::If { cond, .. } if cond.is_never())).then_some(stmt));
         }
         Ok(out)
     }

@@ -20,20 +20,24 @@
 //! first number is new, unless it is as good as the infinity that the best begins with: then its place is 0, from which places begin.
 //!
 //! **Where it is done.** The body of a search is arithmetic, and its result serves as a number alone, in a test behind the search whether there is any. It is
-//! inside of a loop over many values, and short, or of numbers that all are apart along what is searched, but not along such a loop.
+//! inside of a loop over many values, and of numbers that all are apart along what is searched, but not along such a loop; or it is short, and no number is
+//! a long sum: these have lanes of their own, and are searched as they are made.
+
+use std::collections::BTreeSet;
 
 use super::machine::SHORT;
 use super::vectorise::is_short;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Size, View};
-use crate::loops::{Cond, Decision, Domain, Fresh, Program, Real, RealId, Stmt, loads};
+use crate::loops::{BufferId, Cond, Decision, Domain, Fresh, Program, Real, RealId, Stmt, changes_outside, loads};
 use crate::scalar::{Comparison, Op};
 
 /// Keeps places as numbers.
 pub(super) fn run(program: &mut Program) -> Result<()> {
+    let sums = long_sums(program);
     for nest in &mut program.nests {
-        let mut pass = Pass { names: Fresh::after(&nest.body), found: false };
+        let mut pass = Pass { names: Fresh::after(&nest.body), sums: &sums, found: false };
         pass.body(&mut nest.body, &mut Vec::new())?;
         if pass.found {
             nest.decisions.push(Decision::PlacesFolded {});
@@ -42,17 +46,33 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
-struct Pass {
+/// The tensors whose elements are sums over many values.
+fn long_sums(program: &Program) -> BTreeSet<BufferId> {
+    let mut found = BTreeSet::new();
+    for nest in &program.nests {
+        let mut is_long = false;
+        nest.body.iter().for_each(|stmt| {
+            stmt.visit(&mut |stmt| {
+                is_long |= matches!(stmt, Stmt::For { domain, body, .. } if !is_short(domain) && changes_outside(body));
+            });
+        });
+        found.extend(nest.buffers.iter().filter(|_| is_long));
+    }
+    found
+}
+
+struct Pass<'a> {
     names: Fresh,
+    sums: &'a BTreeSet<BufferId>,
     found: bool,
 }
 
-impl Pass {
+impl Pass<'_> {
     /// `around` are the indices of the loops around over many values.
     fn body(&mut self, stmts: &mut Vec<Stmt>, around: &mut Vec<IndexId>) -> Result<()> {
         let mut at = 0;
         while at < stmts.len() {
-            if let Some((index, [search, test])) = folds(&stmts[at..], around) {
+            if let Some((index, [search, test])) = folds(&stmts[at..], around, self.sums) {
                 let folded = self.folded(index, search, test)?;
                 stmts.splice(at..at + 2, folded);
                 self.found = true;
@@ -131,7 +151,7 @@ impl Pass {
 }
 
 /// A search with which statements begin, if it is to be folded, and the test behind it.
-fn folds<'a>(stmts: &'a [Stmt], around: &[IndexId]) -> Option<(IndexId, [&'a Stmt; 2])> {
+fn folds<'a>(stmts: &'a [Stmt], around: &[IndexId], sums: &BTreeSet<BufferId>) -> Option<(IndexId, [&'a Stmt; 2])> {
     let [search @ Stmt::Extremum { index, extent, at, body, .. }, test, rest @ ..] = stmts else { return None };
     let Stmt::If { cond: Cond::NonNegative(a), body: then } = test else { return None };
     let is_arithmetic = body.iter().all(|stmt| matches!(stmt, Stmt::Define(..)));
@@ -145,15 +165,18 @@ fn folds<'a>(stmts: &'a [Stmt], around: &[IndexId]) -> Option<(IndexId, [&'a Stm
     let is_number = |stmt: &&Stmt| matches!(stmt, Stmt::Define(_, Real::Index(a)) if a.as_index() == Some(*index));
     let numbers = then.iter().filter(is_number).count();
     let serves = a.as_index() == Some(*index) && numbers > 0 && mentions(then) == numbers && mentions(rest) == 0;
-    (is_arithmetic && serves && lies(extent, *at, body, around)).then_some((*index, [search, test]))
+    (is_arithmetic && serves && lies(extent, *at, body, around, sums)).then_some((*index, [search, test]))
 }
 
 /// Whether lanes of a loop around find neighbours, and those of the search do not.
-fn lies(extent: &Size, at: IndexId, body: &[Stmt], around: &[IndexId]) -> bool {
+fn lies(extent: &Size, at: IndexId, body: &[Stmt], around: &[IndexId], sums: &BTreeSet<BufferId>) -> bool {
+    let places = loads(body);
     match extent.as_constant() {
-        Some(n) => (1..SHORT).contains(&n) && !around.is_empty(),
+        Some(n) => {
+            let is_made = places.iter().any(|place| sums.contains(&place.buffer));
+            (1..SHORT).contains(&n) && !around.is_empty() && !is_made
+        }
         None => {
-            let places = loads(body);
             let apart =
                 |a: Option<&Affine>| a.is_some_and(|a| !a.mentions(at) && around.iter().any(|i| a.mentions(*i)));
             let mut searched = places.iter().filter(|place| place.at.iter().any(|a| a.mentions(at))).peekable();
