@@ -236,6 +236,7 @@ fn csv_reads_and_refuses() {
     let row = Ok(FileValue::Row(Dense::new(&[1, 2], vec![1.0, 2.0]).unwrap()));
     assert_eq!(read("x,y z\n1,2"), row);
     assert_eq!(read("\"x, y\",z\n\"1\",2\n"), row);
+    assert_eq!(read("\"x \"\"y\"\"\",z\n\"1\" , 2\n"), row);
     // Blank lines come last.
     for end in ["", "\n", "\n\n\n", "\r\n\r\n", "\r\r"] {
         assert_eq!(read(&format!("1\r\n2{end}")), Ok(dense(&[2], &[1.0, 2.0])), "{end:?}");
@@ -269,13 +270,16 @@ fn csv_reads_and_refuses() {
             (b"-\n2\n", ", line 1: column 1: expected a number, found `-`"),
             (b"NA\n2\n", ", line 1: column 1: expected a number, found `NA`"),
             (b"null,N/A\n1,2\n", ", line 1: column 1: expected a number, found `null`"),
-            (b"\"x\n1\n2\n", ", line 1: column 1: expected a number, found `x\\n1\\n2"),
+            (b"\"x\n1\n2\n", ", line 1: a quote is opened here and not closed"),
+            (b"1\n\"2", ", line 2: a quote is opened here and not closed"),
+            (b"\"1\"2,3\n", ", line 1: behind a closing quote there is a comma or the end of the line"),
+            (b"1,\"2\"\n3,\"4\"5\n", ", line 2: behind a closing quote there is a comma or the end of the line"),
             (b"1,2\n3,x\n", ", line 2: column 2: expected a number, found `x`"),
             (b"x,2\n", ", line 1: column 1: expected a number, found `x`"),
             (b"x\ny\n", ", line 2: column 1: expected a number, found `y`"),
             (b"1,2\n,4\n", ", line 2: column 1: expected a number, found nothing"),
             (b",\n", ", line 1: column 1: expected a number, found nothing"),
-            (b"1;2\n3;4\n", ", line 1: column 1: expected a number, found `1;2`"),
+            (b"1;2\n3;4\n", ", line 1: column 1: expected a number, found `1;2`; numbers are set apart by commas"),
             (b"1,2\n3,1e400\n", ", line 2: column 2: `1e400` is beyond the range"),
             (b"1,2\n3,\xff\n", ", line 2: column 2: `\u{fffd}` is not UTF-8 text"),
         ],
