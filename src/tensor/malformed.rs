@@ -57,6 +57,16 @@ pub enum Malformed {
         /// How many numbers there are.
         found: usize,
     },
+    /// A row of a matrix whose length is not that of the first one.
+    #[error("row {row} has {found} numbers, the first row has {expected}")]
+    RowLength {
+        /// The row.
+        row: usize,
+        /// The length of the first row.
+        expected: usize,
+        /// Its length.
+        found: usize,
+    },
     /// Row offsets that are not one more than the rows.
     #[error("{rows} rows need {expected} row offsets, there are {found}")]
     OffsetCount {

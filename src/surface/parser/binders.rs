@@ -16,10 +16,19 @@ impl Parser<'_> {
 
     pub(super) fn binder(&mut self, kind: BinderKind) -> Option<Operand> {
         let start = self.advance().span;
+        if let Some(operand) = self.over_entries(kind) {
+            return Some(operand);
+        }
         self.binder_indices(kind, Made::Itself, start)
     }
 
     pub(super) fn binder_indices(&mut self, kind: BinderKind, made: Made, start: Span) -> Option<Operand> {
+        if self.token() == Token::Foreign {
+            // `sum |x|`: what was reported stands in the place of the indices.
+            let lhs = self.error_leaf();
+            self.open(Frame::Unknown { lhs });
+            return None;
+        }
         let open = self.eat(Token::LeftParen);
         let (index, inclusive) = self.binder_index(false);
         self.open(Frame::Extent { kind, made, open, index, inclusive, done: Vec::new(), start });
@@ -93,8 +102,15 @@ impl Parser<'_> {
         let inclusive = self.eat(Token::LessEqual).is_some();
         if !inclusive && self.eat(Token::Less).is_none() {
             let message = format!("expected `<` and the range of the index, found {}", self.found());
-            let help = format!("indices run from 0 to below the range, as in `{} < n`", name.text);
-            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+            let end = if name.text == "n" { "m" } else { "n" };
+            let help = format!("indices run from 0 to below the range, as in `{} < {end}`", name.text);
+            // Of several it is said once.
+            let between = self.unranged.and_then(|end| self.text.get(end as usize..name.span.start as usize));
+            if between.is_none_or(|between| between.trim() != ",") {
+                self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+            }
+            self.reported_at = Some(self.current.span.start);
+            self.unranged = Some(name.span.end);
             if matches!(self.token(), Token::Equal | Token::Colon | Token::In) {
                 self.advance();
                 self.skip_range_of_others();

@@ -228,10 +228,15 @@ fn tns_reads_and_refuses() {
     assert!(error.starts_with("A: 1000000000000000 rows with 1 entries are too many for csr"), "{error}");
 }
 
+/// The vector of a table of one column.
+fn column(data: &[f64]) -> FileValue {
+    FileValue::Column(Dense::vector(data.to_vec()))
+}
+
 #[test]
 fn csv_reads_and_refuses() {
     let read = |text: &str| parse("csv", text.as_bytes());
-    assert_eq!(read("1\n2.5\n-3e2\n"), Ok(dense(&[3], &[1.0, 2.5, -300.0])));
+    assert_eq!(read("1\n2.5\n-3e2\n"), Ok(column(&[1.0, 2.5, -300.0])));
     assert_eq!(read("1,2\r\n3, 4 \r\n"), Ok(dense(&[2, 2], &[1.0, 2.0, 3.0, 4.0])));
     let row = Ok(FileValue::Row(Dense::new(&[1, 2], vec![1.0, 2.0]).unwrap()));
     assert_eq!(read("x,y z\n1,2"), row);
@@ -239,12 +244,12 @@ fn csv_reads_and_refuses() {
     assert_eq!(read("\"x \"\"y\"\"\",z\n\"1\" , 2\n"), row);
     // Blank lines come last.
     for end in ["", "\n", "\n\n\n", "\r\n\r\n", "\r\r"] {
-        assert_eq!(read(&format!("1\r\n2{end}")), Ok(dense(&[2], &[1.0, 2.0])), "{end:?}");
+        assert_eq!(read(&format!("1\r\n2{end}")), Ok(column(&[1.0, 2.0])), "{end:?}");
     }
-    assert_eq!(read("1\r2\r3"), Ok(dense(&[3], &[1.0, 2.0, 3.0])));
+    assert_eq!(read("1\r2\r3"), Ok(column(&[1.0, 2.0, 3.0])));
     assert_eq!(read("\u{feff}1,2\n"), row);
     assert_eq!(read("x,y\n"), Ok(dense(&[0, 2], &[])));
-    assert_eq!(read("inf\n-inf\n"), Ok(dense(&[2], &[f64::INFINITY, f64::NEG_INFINITY])));
+    assert_eq!(read("inf\n-inf\n"), Ok(column(&[f64::INFINITY, f64::NEG_INFINITY])));
     check_errors(
         "csv",
         &[
@@ -552,6 +557,7 @@ fn files_round_trip() {
         match value {
             // Of a table of one line nobody knows whether it is a matrix.
             FileValue::Dense(dense) if shape[0] == 1 => check_round_trip("csv", &FileValue::Row(dense)),
+            FileValue::Dense(dense) if shape.len() == 1 => check_round_trip("csv", &FileValue::Column(dense)),
             _ => check_round_trip("csv", &value),
         }
         if shape.len() == 2 {
@@ -566,7 +572,7 @@ fn files_round_trip() {
     check_round_trip("mtx", &dense(&[0, 4], &[]));
     check_round_trip("mtx", &dense(&[4, 0], &[]));
     check_round_trip("csv", &dense(&[0, 4], &[]));
-    check_round_trip("csv", &dense(&[0], &[]));
+    check_round_trip("csv", &column(&[]));
     let tensors =
         [("x", Dense::vector(special.to_vec())), ("ab.1", Dense::scalar(1.0)), ("é/..", Dense::vector(vec![]))];
     check_round_trip("npz", &FileValue::Archive(tensors.map(|(name, t)| (name.to_string(), t)).into()));
