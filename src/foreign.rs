@@ -53,6 +53,8 @@ pub(crate) fn around(place: &str, size: &str, is_before: bool) -> String {
         false => format!("around the end it is `if {place} < {size} then x[{place}] else x[{place} - {size}]`"),
     }
 }
+/// What stands for a point between two tensors.
+pub(crate) const DOT: &str = "the product of two vectors is `x @ y`, and that of each element `x * y`";
 /// What stands for several tensors of places.
 pub(crate) const TOGETHER: &str = "places that go together have one index: `gen i < m. A[i, idx(i)]`";
 /// What stands for a mask in the place of an index.
@@ -105,7 +107,16 @@ const FUNCTIONS: Sentences = &[
     (&["ones", "ones_like"], "a tensor of ones is `gen i < n. 1`"),
     (&["full", "full_like", "fill"], "a tensor of one number is `gen i < n. s`"),
     (&["eye", "identity"], "the identity is `gen i < n, j < n. [i = j]`"),
-    (&["tril", "triu"], "a triangle of a matrix is `gen i < n, j < n. [j <= i] * A[i, j]`"),
+    (&["tril"], "the lower triangle of a matrix is `gen i < n, j < n. [j <= i] * A[i, j]`"),
+    (&["triu"], "the upper triangle of a matrix is `gen i < n, j < n. [i <= j] * A[i, j]`"),
+    (
+        &["masked_fill", "masked_select"],
+        "a choice of each element is `gen i < n, j < n. if i < j then -inf else A[i, j]`",
+    ),
+    (
+        &["apply", "sapply", "lapply"],
+        "what is done with each row is `gen i < m. sum(A[i, :])`, with each column `gen j < n. sum(A[:, j])`",
+    ),
     (&["diagonal"], "the diagonal of a matrix is `gen i < n. A[i, i]`"),
     (&["arange", "range", "linspace"], "an index is a number where a number is expected: `gen i < n. i`"),
     (&["len", "shape", "size", "numel", "ndims"], SIZES),
@@ -396,6 +407,8 @@ pub(crate) struct Member<'t> {
     pub(crate) name: &'t str,
     /// What stands between parentheses behind it.
     pub(crate) arguments: Option<&'t str>,
+    /// Whether there is a function of this name.
+    pub(crate) known: bool,
 }
 
 /// What a point stands behind, of an expression in front of it: a name or a number, calls and places, primes, or parentheses.
@@ -421,7 +434,7 @@ fn operand(text: &str) -> &str {
 
 /// What to write instead of a member.
 pub(crate) fn member(member: &Member<'_>) -> Option<String> {
-    let Member { of, name, arguments } = *member;
+    let Member { of, name, arguments, known } = *member;
     // Something long stands in the sentence as `A`.
     let of = Some(operand(of)).filter(|of| of.len() <= MAX_SHOWN).unwrap_or("A");
     let named = |text: &str| {
@@ -442,17 +455,25 @@ pub(crate) fn member(member: &Member<'_>) -> Option<String> {
     // `x.mean(0)`, `np.sum(x, axis=(0, 1))`
     let goes_along = ALONG.contains(&name) || ALIASES.iter().any(|(names, ..)| names.contains(&name));
     if let Some(text) = arguments.filter(|text| goes_along || named(text)) {
+        // The second argument of a norm is its order.
+        let axes_in = |part: &&str| match part.split_once('=') {
+            Some((name, axes)) if matches!(name.trim(), "axis" | "dim") => integers(axes),
+            None if name != "norm" => integers(part),
+            _ => Vec::new(),
+        };
         let parts = split_arguments(text);
-        let axes: Vec<i64> = parts.iter().skip(usize::from(module)).flat_map(|part| integers(part)).collect();
+        let axes: Vec<i64> = parts.iter().skip(usize::from(module)).flat_map(axes_in).collect();
         if !axes.is_empty() || named(text) {
             return Some(over_axis(name, shown, &axes));
         }
     }
-    if let Some(sentence) = find(FUNCTIONS, name) {
+    let has_order = arguments.is_some_and(|text| split_arguments(text).len() > usize::from(module) && !text.is_empty());
+    if let Some(sentence) = find(FUNCTIONS, name).or_else(|| with_order(name).filter(|_| has_order)) {
         return Some(sentence.to_owned());
     }
     let inside = of.strip_prefix('(').and_then(|of| of.strip_suffix(')')).filter(|of| !of.contains('(')).unwrap_or(of);
     match (module, name, arguments) {
+        (true, _, Some(_)) if !known => Some(format!("there is no `{name}`; functions stand alone, as in `exp(x)`")),
         (true, _, Some(_)) => Some(format!("functions stand alone: `{name}(..)`")),
         (true, "pi", None) => Some("it stands alone: `pi`".to_owned()),
         (true, ..) => Some(format!("names stand alone: `{name}`")),
@@ -464,6 +485,9 @@ pub(crate) fn member(member: &Member<'_>) -> Option<String> {
         (false, "pow", Some(exponent)) => Some(format!("a power is `{of}^{exponent}`")),
         (false, "item" | "copy" | "clone" | "numpy" | "astype" | "to" | "double", Some(_)) => {
             Some(format!("it stands alone: `{inside}`"))
+        }
+        (false, _, Some(_)) if !known => {
+            Some(format!("there is no `{name}`; functions stand in front, as in `exp(x)`"))
         }
         (false, _, Some("")) => Some(format!("functions stand in front: `{name}({inside})`")),
         (false, _, Some(others)) => Some(format!("functions stand in front: `{name}({inside}, {others})`")),
@@ -477,7 +501,10 @@ const WORDS: Sentences = &[
     (&["return"], "the last expression is the value, without `return`"),
     (&["lambda", "function", "func"], FUNCTION),
     (&["prod", "product"], PRODUCT),
-    (&["var", "const", "auto", "local"], "variables are bound by `let y = e`"),
+    (
+        &["var", "const", "auto", "local", "float", "double", "int", "vec2", "vec3", "vec4"],
+        "variables are bound by `let y = e`",
+    ),
 ];
 
 /// What to write instead of a word with something behind it.
@@ -661,7 +688,7 @@ mod tests {
             .chain(["gen", "sum", "mean", "max", "min", "prod"].map(|word| {
                 condition(word, Some(("i < n", "x[i] > 0"))).replace("then e", "then y[i]").replace("* e", "* y[i]")
             }))
-            .chain([CONDITION, CHOICE, MASK, SLICE, NEW_AXIS, TOGETHER].map(str::to_owned));
+            .chain([CONDITION, CHOICE, MASK, SLICE, NEW_AXIS, TOGETHER, DOT].map(str::to_owned));
         for sentence in sentences {
             for quoted in sentence.split('`').skip(1).step_by(2) {
                 let is_program = quoted.contains(['(', '[', '+', '-', '*', '/', '^', '@', ' '])

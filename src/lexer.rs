@@ -321,9 +321,9 @@ impl<'a> Lexer<'a> {
                     }
                 }
             }
-            if matches!(c, 'Σ' | '∑' | '∃' | '⊞') && self.rest()[c.len_utf8()..].starts_with("_{") {
+            if matches!(c, 'Σ' | '∑' | '∃' | '⊞') && self.rest()[c.len_utf8()..].starts_with('_') {
                 self.at += c.len_utf8() + 1;
-                if self.subscript(start, diagnostics) {
+                if self.subscript(start, diagnostics) || self.letters_below(start, diagnostics) {
                     let span = Span::new(start, self.at);
                     return Lexeme { token: Token::Foreign, span, starts_line, indent: self.indent };
                 }
@@ -536,6 +536,19 @@ impl<'a> Lexer<'a> {
         let span = Span::new(start, self.at);
         let message = "expected a name, a number or an operator, found indices in braces";
         diagnostics.push(Diagnostic::new("bad-character", span, message).help(foreign::subscript(name, inside)));
+        true
+    }
+
+    /// Behind `Σ_`: an index without braces, as in `Σ_i`, which is refused.
+    fn letters_below(&mut self, start: usize, diagnostics: &mut Vec<Diagnostic>) -> bool {
+        let index = self.at;
+        self.skip_while(continues_name);
+        if self.at == index {
+            return false;
+        }
+        let help = foreign::subscript(&self.text[start..index - 1], &self.text[index..self.at]);
+        let message = "expected an index and its range, found an index below a sign";
+        diagnostics.push(Diagnostic::new("bad-character", Span::new(start, self.at), message).help(help));
         true
     }
 

@@ -170,7 +170,9 @@ pub enum Malformed {
         column: usize,
     },
     /// A column twice in one row.
-    #[error("row {row} has column {column} twice (entry {position}); `Csr::sum_duplicates` adds such entries up")]
+    #[error(
+        "row {row} has column {column} twice (entry {position}); `Csr::sum_duplicates` adds such entries up, in SciPy `A.sum_duplicates()`"
+    )]
     DuplicateColumn {
         /// The row.
         row: usize,
@@ -243,7 +245,9 @@ pub enum Malformed {
         tuple: Vec<usize>,
     },
     /// One place stored twice.
-    #[error("entry {entry} is at {tuple:?} like another; `Coo::sum_duplicates` adds such entries up")]
+    #[error(
+        "entry {entry} is at {tuple:?} like another; `Coo::sum_duplicates` adds such entries up, in SciPy `A.sum_duplicates()`"
+    )]
     DuplicateEntry {
         /// The later entry.
         entry: usize,
@@ -325,7 +329,7 @@ fn by_columns(malformed: &Malformed) -> String {
         ),
         Malformed::DuplicateColumn { row, position, column } => {
             format!(
-                "column {row} has row {column} twice (entry {position}); `Csc::sum_duplicates` adds such entries up"
+                "column {row} has row {column} twice (entry {position}); `Csc::sum_duplicates` adds such entries up, in SciPy `A.sum_duplicates()`"
             )
         }
         other => other.to_string(),

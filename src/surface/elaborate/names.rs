@@ -289,7 +289,7 @@ impl<'a> Elaborator<'a> {
         }
         diagnostic = diagnostic.help(match close {
             _ if name == "end" => {
-                "the end of an axis is left out, as in `x[1:]` and `x[:-1]`; places count from 0".to_owned()
+                "places count from 0 and the end of an axis is left out: `x[2:end]` is `x[1:]`, `x[1:end-1]` is `x[:-1]`, and `x[end]` is `x[-1]`".to_owned()
             }
             _ if name == "e" => "the number is `exp(1)`, and its powers are `exp(x)`".to_owned(),
             Some(close) => format!("did you mean `{close}`?"),

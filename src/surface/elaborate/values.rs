@@ -10,6 +10,7 @@ use super::text::{count, symbol};
 use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId};
 use crate::error::Diagnostic;
+use crate::foreign;
 use crate::index::{Affine, Pred, Size};
 use crate::scalar::{Function, Number, Op};
 use crate::term::{Term, TermId};
@@ -296,8 +297,7 @@ impl<'a> Elaborator<'a> {
         let is_tensor = |e: &TermId| self.real_shape(*e).is_some_and(|shape| !shape.is_empty());
         if self.frame.source.ast.dots.contains(&at) && [a, b].iter().flatten().filter(|e| is_tensor(e)).count() == 2 {
             let message = "`·` between tensors has two readings";
-            let help =
-                "the product of matrices and vectors is `@`, as in `x @ y`; of each element it is `*`, as in `x * y`";
+            let help = foreign::DOT;
             self.diagnose(Diagnostic::new("product-of-tensors", span, message).help(help));
             self.values.push(None);
             return;

@@ -1,5 +1,7 @@
 //! Binders: their indices, ranges and bodies.
 
+use rustc_hash::FxHashMap;
+
 use super::frame::{Frame, Made, Range};
 use super::{Operand, Parser, starts_operand};
 use crate::base::Span;
@@ -128,8 +130,41 @@ impl Parser<'_> {
         self.node(Expr::Binary(BinaryOp::Add, end.id, one.id), end.span).id
     }
 
+    /// The indices of a binder, each behind those that its range mentions: `sum i < j, j < n. e` is reported.
+    fn in_order(&mut self, kind: BinderKind, made: Made, mut indices: Vec<(Name, ExprId)>) -> Vec<(Name, ExprId)> {
+        let mut mentioned: FxHashMap<String, usize> = FxHashMap::default();
+        let mut found = None;
+        for (at, (index, extent)) in indices.iter().enumerate() {
+            found = mentioned.get(&index.text).map(|before| (*before, at));
+            if found.is_some() {
+                break;
+            }
+            let mut end = *extent;
+            while let Some(Expr::Binary(BinaryOp::Add | BinaryOp::Sub, left, _)) = self.ast.exprs.get(end) {
+                end = *left;
+            }
+            if let Some(Expr::Name(name)) = self.ast.exprs.get(end) {
+                mentioned.entry(name.clone()).or_insert(at);
+            }
+        }
+        let Some((before, behind)) = found else { return indices };
+        let range = |(index, extent): &(Name, ExprId)| {
+            self.in_one_line(index.span.to(self.ast.spans.get(*extent).copied().unwrap_or_default()))
+        };
+        let word = if made == Made::Itself { kind.word() } else { "sum" };
+        let (first, second) = (range(&indices[behind]), range(&indices[before]));
+        let message = format!("the range of `{}` ends at an index that stands behind it", indices[before].0.text);
+        let help = format!("an index stands behind those that its range mentions: `{word} {first}, {second}. e`");
+        let span = indices[before].0.span;
+        self.push_diagnostic(Diagnostic::new("range-order", span, message).help(help));
+        let moved = indices.remove(behind);
+        indices.insert(before, moved);
+        indices
+    }
+
     /// `gen i < n, j < m. e` is `gen i < n. gen j < m. e`.
     pub(super) fn open_bodies(&mut self, kind: BinderKind, made: Made, indices: Vec<(Name, ExprId)>, start: Span) {
+        let indices = self.in_order(kind, made, indices);
         if made == Made::Product {
             for (k, (index, extent)) in indices.into_iter().enumerate() {
                 let start = if k == 0 { start } else { index.span };

@@ -253,7 +253,7 @@ impl Parser<'_> {
     }
 
     /// Whether a `def` or a `fun` in front of this place has a name.
-    fn is_declared_function(&self, text: &str) -> bool {
+    pub(super) fn is_declared_function(&self, text: &str) -> bool {
         let has_name = |decl: &Decl| match decl {
             Decl::Def { name, .. } | Decl::Fun { name, .. } => name.text == text,
             _ => false,

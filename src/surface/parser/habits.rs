@@ -30,8 +30,16 @@ impl Parser<'_> {
     /// What to write instead of what stands here, behind a finished operand.
     pub(super) fn habit(&self, operand: Operand) -> Option<String> {
         let habit = match self.token() {
-            Token::Colon if matches!(self.frames.last(), Some(Frame::Access { .. })) => foreign::SLICE,
+            Token::Colon
+                if matches!(
+                    self.frames.last(),
+                    Some(Frame::Access { .. } | Frame::Call { .. } | Frame::Apply { .. })
+                ) =>
+            {
+                foreign::SLICE
+            }
             Token::Dot if self.current.span.start == operand.span.end => return self.member(),
+            Token::Dot if self.is_dot_between() => foreign::DOT,
             Token::Question if !self.current.starts_line => foreign::CHOICE,
             Token::If if !self.current.starts_line => foreign::CHOICE,
             _ if self.is_condition() => return Some(self.condition_on_body()),
@@ -111,6 +119,13 @@ impl Parser<'_> {
             && self.text.get(self.last_end.range()) == Some(")")
     }
 
+    /// Whether the point here stands between two operands with blanks around it, `x . y`.
+    fn is_dot_between(&self) -> bool {
+        let next = self.lexer.clone().next(&mut Vec::new());
+        let is_apart = next.span.start > self.current.span.end;
+        is_apart && !self.current.starts_line && !next.starts_line && starts_operand(next.token)
+    }
+
     /// `x.T`, `x.sum(axis=0)`, `np.linalg.norm(x)`
     fn member(&self) -> Option<String> {
         let before = self.text.get(..self.current.span.start as usize).unwrap_or("");
@@ -143,7 +158,10 @@ impl Parser<'_> {
             });
             end.map_or("..", |(end, _)| rest.get(..end).unwrap_or("..").trim())
         });
-        foreign::member(&Member { of, name, arguments })
+        let known = Op::from_name(name).is_some()
+            || matches!(name, "log" | "sum" | "mean" | "max" | "min" | "argmax" | "argmin");
+        let known = known || self.is_declared_function(name) || crate::surface::is_in_library(name);
+        foreign::member(&Member { of, name, arguments, known })
     }
 
     /// What to write instead of a word with an operand behind it, as in `return x`.

@@ -201,6 +201,11 @@ impl Parser<'_> {
 
     /// What to write instead of `y = e` and `f(a) = e` in front of the body.
     fn definition_meant(&self) -> Option<String> {
+        let behind = self.lexer.clone().next(&mut Vec::new()).token;
+        if self.token() == Token::Name && self.current.starts_line && behind == Token::Equal {
+            let name = self.text.get(self.current.span.range()).unwrap_or("y");
+            return Some(format!("a variable is bound by `let {name} = ..`, and so is each in front of it"));
+        }
         let Some(Expr::Binary(op, left, _)) = self.ast.exprs.get(self.ast.body?) else { return None };
         let behind = self.text.get(self.ast.spans.get(*left)?.end as usize..)?.trim_start();
         // `y <- e` of R is a comparison with a negative number.
