@@ -3,7 +3,7 @@
 //! Row `i` holds the entries `indptr[i]..indptr[i + 1]` of `indices` (their columns, strictly increasing) and `data` (their
 //! values). All of that is checked once, in the constructors and in every deserialisation, so later code indexes without
 //! doubts. A stored zero is a stored entry. Two entries at one place are refused: a program would see them apart
-//! (`sum of A[i, j]^2` differs), so adding them up is an explicit call, [`Csr::sum_duplicates`].
+//! (`sum of A[i, j]^2` differs), so adding them up is an explicit call, [`Csr::sum_duplicates`] or [`Csr::from_triplets`].
 //!
 //! The structure is shared and immutable: matrices that differ in their values only, such as a parameter and its gradient,
 //! share one [`CsrPattern`] together with its transposed view.
