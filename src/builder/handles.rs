@@ -170,7 +170,7 @@ pub trait Place<'b> {
 /// let (n, m) = (b.size("n"), b.size("m"));
 /// let (a, x, y) = (b.param("A", [n, m]), b.param("x", n), b.param("y", m));
 /// let form = Function::build(&b.finish(sum((n, m), |(i, j)| x[i] * a[(i, j)] * y[j]))?)?;
-/// assert!(form.to_string().contains("sum i0 < n, i1 < m. x[i0] * A[i0, i1] * y[i1]"), "{form}");
+/// assert!(form.to_string().contains("sum i < n, j < m. x[i] * A[i, j] * y[j]"), "{form}");
 /// # Ok::<(), iverson::Error>(())
 /// ```
 #[diagnostic::on_unimplemented(
