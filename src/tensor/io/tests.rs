@@ -293,16 +293,17 @@ fn csv_reads_and_refuses() {
 
 /// Who reads is told which line is no data.
 #[test]
-fn csv_headers_are_told() {
+fn what_is_read_between_the_lines_is_told() {
     let directory = tempfile::tempdir().unwrap();
-    let told = |text: &str| {
-        let path = directory.path().join("file.csv");
+    let told_of = |extension: &str, text: &str| {
+        let path = directory.path().join(format!("file.{extension}"));
         std::fs::write(&path, text).unwrap();
         let mut notes = Vec::new();
         read_value_and_notes(&path, &mut notes).unwrap();
         let start = format!("{}: ", path.display());
         notes.iter().map(|note| note.strip_prefix(&start).unwrap().to_string()).collect::<Vec<_>>()
     };
+    let told = |text: &str| told_of("csv", text);
     let header = |fields: &str| [format!("the first line, `{fields}`, is taken for a header")];
     assert_eq!(told("1,2\n"), [""; 0]);
     assert_eq!(told("nan\n2\n"), [""; 0]);
@@ -310,6 +311,26 @@ fn csv_headers_are_told() {
     assert_eq!(told(",x1,NA\n0,1,2\n"), header(",x1,NA"));
     assert_eq!(told("# x, (m/s)\n1,2\n"), header("# x,(m/s)"));
     assert_eq!(csv::parse("f", b"x,y\n1,2\n").unwrap().header, Some(vec!["x".to_string(), "y".to_string()]));
+    assert_eq!(told_of("tns", "# shape: 3 4\n2 1 0.5\n"), [""; 0]);
+    let shape = "no shape is given, so it is that of the largest coordinates, as by `# shape: 2 3`";
+    assert_eq!(told_of("tns", "2 1 0.5\n1 3 2\n"), [shape]);
+}
+
+/// A table of one column is a vector or a matrix, as the program declares; a vector of another format is a vector.
+#[test]
+fn columns_are_vectors_and_matrices() {
+    let text = "param x : [n] real\nparam A : [n, m] real\nsum(x) + sum(A)";
+    let signature = crate::surface::read(text, &[]).unwrap().signature;
+    let shape_of = |name: &str, value: FileValue| {
+        let mut inputs = Inputs::new();
+        inputs.file_value(&signature, name, value).unwrap();
+        inputs.get(name).and_then(Value::as_tensor).map(Tensor::shape)
+    };
+    let column = || parse("csv", b"1\n2\n3\n").unwrap();
+    assert_eq!(shape_of("x", column()), Some(vec![3]));
+    assert_eq!(shape_of("A", column()), Some(vec![3, 1]));
+    assert_eq!(shape_of("A", parse("csv", b"1,2,3\n").unwrap()), Some(vec![1, 3]));
+    assert_eq!(shape_of("A", dense(&[3], &[1.0, 2.0, 3.0])), Some(vec![3]));
 }
 
 /// A `.npy` file with a header text of any kind.
