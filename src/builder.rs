@@ -83,7 +83,7 @@ pub use self::expressions::{
     min, scan, scan_down, select, sum,
 };
 use self::graph::{BoundId, Declared, Graph, Kind, NodeId, Shape, Sort};
-pub use self::handles::{Affine, Expr, Guard, Index, Place, Real};
+pub use self::handles::{Affine, Expr, Guard, Index, Place, Ranges, Real};
 use self::places::Places;
 use crate::base::{Format, Span};
 use crate::error::{Diagnostic, Error, Result};

@@ -387,6 +387,27 @@ impl Function {
         &self.tssa.signature
     }
 
+    /// The names of the parameters, in the order in which they are declared.
+    ///
+    /// ```
+    /// use iverson::prelude::*;
+    ///
+    /// let loss = Function::parse("param x : [n] real\nparam y : [n] real\nsum((x - y)^2)")?;
+    /// assert_eq!(loss.params().collect::<Vec<_>>(), ["x", "y"]);
+    /// assert_eq!(loss.value_and_gradient(["x"])?.outputs().collect::<Vec<_>>(), ["value", "grad_x"]);
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    pub fn params(&self) -> impl Iterator<Item = &str> {
+        self.tssa.signature.params.values().map(|param| param.name.as_str())
+    }
+
+    /// The names of the results, as [`Results`](crate::tensor::Results) have them.
+    pub fn outputs(&self) -> impl Iterator<Item = &str> {
+        let of_loops = self.flow().map_or(&[][..], |flow| flow.outputs.as_slice());
+        let own = self.tssa.outputs.iter().map(|output| output.name.as_str());
+        own.chain(of_loops.iter().map(|output| output.name.as_str()))
+    }
+
     /// The program in Tensor-SSA. Of one with loops, which is a [`flow`](Function::flow), there are no statements here but its signature.
     pub fn tensor_ssa(&self) -> &tssa::Program {
         &self.tssa

@@ -3,6 +3,9 @@
 //!
 //! In sentences `x` and `y` are vectors, `A` and `B` matrices, `s` is a number and `idx` a map.
 
+/// The longest text of a program that is repeated in a sentence, in bytes.
+const MAX_SHOWN: usize = 40;
+
 /// Names, and what to write instead of them.
 type Sentences = &'static [(&'static [&'static str], &'static str)];
 
@@ -17,6 +20,25 @@ pub(crate) const STEPS: &str = "what goes from step to step is `fold t < n, s = 
 /// What stands for a condition behind a range or a body.
 pub(crate) const CONDITION: &str =
     "a condition stands in a bracket in front of the body: `sum i < n. [x[i] > 0] * x[i]`";
+/// What stands for a condition on the indices of a binder, by its word. The ranges and the condition are shown where they are known.
+pub(crate) fn condition(word: &str, written: Option<(&str, &str)>) -> String {
+    let (ranges, condition) = written.unwrap_or(("i < n", "p"));
+    let sum = format!("a condition stands in a bracket in front of the body: `sum {ranges}. [{condition}] * e`");
+    let choice = |other: &str| {
+        format!("a condition is a choice in the body: `{word} {ranges}. if {condition} then e else {other}`")
+    };
+    match word {
+        "sum" if written.is_none() => CONDITION.to_owned(),
+        "mean" => format!("{sum}; the mean of those terms is that divided by `sum {ranges}. [{condition}]`"),
+        "max" | "argmax" => choice("-inf"),
+        "min" | "argmin" => choice("inf"),
+        "prod" => choice("1"),
+        "exists" => format!("conditions are joined by `and`: `exists {ranges}. {condition} and p`"),
+        "gen" => choice("0"),
+        _ => sum,
+    }
+}
+
 /// What stands for a choice by `?` or by an `if` behind.
 pub(crate) const CHOICE: &str = "a choice is `if c then a else b`";
 /// What stands for a range of places.
@@ -24,8 +46,17 @@ pub(crate) const SLICE: &str = "a whole axis is `A[i, :]`, and a part of one `x[
 /// What stands for an axis that is added.
 pub(crate) const NEW_AXIS: &str =
     "an axis is made by a `gen`, whose indices say what goes with what: `gen i < m, j < n. x[j] - A[i, j]`";
-/// What stands for places that begin anew behind the last one.
-pub(crate) const AROUND: &str = "around the end it is `gen i < n. if i + 1 < n then x[i + 1] else x[i + 1 - n]`";
+/// What stands for places that begin anew behind the last one, or that end in front of the first one: `place` is what has a remainder by `size`.
+pub(crate) fn around(place: &str, size: &str, is_before: bool) -> String {
+    match is_before {
+        true => format!("around the end it is `if {place} >= 0 then x[{place}] else x[{place} + {size}]`"),
+        false => format!("around the end it is `if {place} < {size} then x[{place}] else x[{place} - {size}]`"),
+    }
+}
+/// What stands for a point between two tensors.
+pub(crate) const DOT: &str = "the product of two vectors is `x @ y`, and that of each element `x * y`";
+/// What stands for several tensors of places.
+pub(crate) const TOGETHER: &str = "places that go together have one index: `gen i < m. A[i, idx(i)]`";
 /// What stands for a mask in the place of an index.
 pub(crate) const MASK: &str =
     "what a condition leaves stays in its place: `[x > 0] * x`, and a sum of it is `sum([x > 0] * x)`";
@@ -45,8 +76,11 @@ const FUNCTIONS: Sentences = &[
         &["where", "cond", "ifelse", "iif"],
         "`where` is written `if c then a else b`, of tensors too: `if x > 0 then x else 0`",
     ),
-    (&["std", "stdev", "nanstd"], "the standard deviation is `sqrt(mean((x - mean(x))^2))`"),
-    (&["var"], "the variance is `mean((x - mean(x))^2)`, of a vector `variance(x)`"),
+    (
+        &["std", "stdev", "nanstd", "sd"],
+        "the standard deviation is `sqrt(variance(x))`, divided by `n` and not by one less",
+    ),
+    (&["var", "nanvar"], "the variance is `variance(x)`, divided by `n` and not by one less"),
     (&["cov"], "the covariance of two vectors is `covariance(x, y)`"),
     (&["corr", "cor", "corrcoef", "pearsonr"], "the correlation of two vectors is `correlation(x, y)`"),
     (&["average", "nanmean"], "the mean is `mean(x)`, with weights `sum(x * y) / sum(y)`"),
@@ -54,7 +88,9 @@ const FUNCTIONS: Sentences = &[
     (&["cumprod"], "the products of the first elements, from none to all, are `scan i < n, s = 1. s * x[i]`"),
     (&["maximum", "fmax", "amax"], "the larger of two is `max(a, b)`, the largest element `max(x)`"),
     (&["minimum", "fmin", "amin"], "the smaller of two is `min(a, b)`, the least element `min(x)`"),
-    (&["clamp"], "a value within limits is `clip(x, a, b)`"),
+    (&["clamp", "saturate"], "a value within limits is `clip(x, a, b)`"),
+    (&["mix", "lerp"], "between two values it is `(1 - s) * a + s * b`"),
+    (&["smoothstep"], "it is `s^2 * (3 - 2 * s)` of a number s, which is `clip((x - a) / (b - a), 0, 1)`"),
     (&["square", "abs2"], "a square is `x^2`"),
     (&["power"], "a power is `x^y`"),
     (&["add"], "a sum is `x + y`"),
@@ -71,10 +107,23 @@ const FUNCTIONS: Sentences = &[
     (&["ones", "ones_like"], "a tensor of ones is `gen i < n. 1`"),
     (&["full", "full_like", "fill"], "a tensor of one number is `gen i < n. s`"),
     (&["eye", "identity"], "the identity is `gen i < n, j < n. [i = j]`"),
-    (&["tril", "triu"], "a triangle of a matrix is `gen i < n, j < n. [j <= i] * A[i, j]`"),
+    (&["tril"], "the lower triangle of a matrix is `gen i < n, j < n. [j <= i] * A[i, j]`"),
+    (&["triu"], "the upper triangle of a matrix is `gen i < n, j < n. [i <= j] * A[i, j]`"),
+    (
+        &["masked_fill", "masked_select"],
+        "a choice of each element is `gen i < n, j < n. if i < j then -inf else A[i, j]`",
+    ),
+    (
+        &["apply", "sapply", "lapply"],
+        "what is done with each row is `gen i < m. sum(A[i, :])`, with each column `gen j < n. sum(A[:, j])`",
+    ),
     (&["diagonal"], "the diagonal of a matrix is `gen i < n. A[i, i]`"),
     (&["arange", "range", "linspace"], "an index is a number where a number is expected: `gen i < n. i`"),
-    (&["len", "shape", "size", "length", "numel", "ndims"], SIZES),
+    (&["len", "shape", "size", "numel", "ndims"], SIZES),
+    (
+        &["length"],
+        "how long an axis is says its size, the `n` of `[n] real`; the length of a vector in space is `norm(x)`",
+    ),
     (
         &["concatenate", "cat", "hstack", "vstack", "stack", "vcat", "hcat"],
         "tensors are joined by brackets: `gen i < n + n. if i < n then x[i] else y[i - n]`",
@@ -97,7 +146,7 @@ const FUNCTIONS: Sentences = &[
         "shifted around by one it is `gen i < n. if i >= 1 then x[i - 1] else x[n - 1]`, and by one back `gen i < n. if i + 1 < n then x[i + 1] else x[0]`",
     ),
     (&["pad", "padarray"], "zeros around a vector are `gen i < n + 2. [1 <= i and i <= n] * x[i - 1]`"),
-    (&["diff"], "differences are `gen i < n - 1. x[i + 1] - x[i]`"),
+    (&["diff"], "differences are `x[1:] - x[:-1]`"),
     (
         &["take", "gather", "index_select", "embedding"],
         "elements at places are `gen i < m. x[idx(i)]`, with a `map idx : [m] -> [n]`",
@@ -196,6 +245,16 @@ const FUNCTIONS: Sentences = &[
 const REMAINDER: &str =
     "quotients and remainders are those of indices and sizes: `gen i < n. x[i // 2]`, `sum i < n. [i % 2 = 0] * x[i]`";
 
+/// A sentence for a place beside an operator: what is more than a name or a call stands in parentheses.
+pub(crate) fn as_operand(sentence: &str) -> String {
+    let quoted = |(k, part): (usize, &str)| {
+        let is_code =
+            k % 2 == 1 && part.contains(' ') && ![" : ", " real", "--", "::"].iter().any(|sign| part.contains(sign));
+        if is_code && operand(part) != part { format!("({part})") } else { part.to_owned() }
+    };
+    sentence.split('`').enumerate().map(quoted).collect::<Vec<_>>().join("`")
+}
+
 /// What to write instead of a call of a function that there is not.
 pub(crate) fn function(name: &str) -> Option<&'static str> {
     find(FUNCTIONS, name)
@@ -237,13 +296,83 @@ const ALONG: &[&str] = &[
     "cumsum",
 ];
 
-/// What to write instead of an argument that names an axis.
-pub(crate) fn over_axis(function: &str, tensor: &str) -> String {
-    if ALONG.contains(&function) {
-        return format!("along an axis, counted from 0, it is `{function}({tensor}, axis = 0)`");
+/// Those of which that over several axes is that over one of them, and then over the next.
+const NESTED: &[&str] = &["sum", "mean", "max", "min", "logsumexp", "norm", "norm1"];
+
+/// Functions along an axis under other names: what is written around them, and the name here.
+const ALIASES: &[(&[&str], &str, &str)] = &[
+    (&["amax", "nanmax"], "", "max"),
+    (&["amin", "nanmin"], "", "min"),
+    (&["nansum"], "", "sum"),
+    (&["average", "nanmean"], "", "mean"),
+    (&["var", "nanvar"], "", "variance"),
+    (&["std", "stdev", "nanstd", "sd"], "sqrt", "variance"),
+];
+
+/// What to write instead of an argument that names an axis, or several.
+pub(crate) fn over_axis(function: &str, tensor: &str, axes: &[i64]) -> String {
+    let alias = ALIASES.iter().find(|(names, ..)| names.contains(&function));
+    let (around, name) = alias.map_or(("", function), |(_, around, name)| (*around, *name));
+    let several = axes.len() > 1;
+    if !ALONG.contains(&name) || several && !NESTED.contains(&name) {
+        let (rows, columns) = (format!("{function}({tensor}[i, :])"), format!("{function}({tensor}[:, j])"));
+        return match find(FUNCTIONS, function) {
+            Some(sentence) => format!("{sentence}; of each row it is that of `{tensor}[i, :]`, below a `gen i < m`"),
+            None => format!(
+                "over one axis of two it is `gen i < m. {rows}`, of each row, or `gen j < n. {columns}`, of each column"
+            ),
+        };
     }
-    let (rows, columns) = (format!("{function}({tensor}[i, :])"), format!("{function}({tensor}[:, j])"));
-    format!("over one axis of two it is `gen i < m. {rows}`, of each row, or `gen j < n. {columns}`, of each column")
+    // Those behind an axis that is gone have other numbers, counted from the same end.
+    let mut axes = if axes.is_empty() { vec![0] } else { axes.to_vec() };
+    axes.sort_by_key(|axis| if *axis < 0 { *axis } else { -*axis });
+    let along = axes.iter().fold(tensor.to_owned(), |inner, axis| format!("{name}({inner}, axis = {axis})"));
+    let along = if around.is_empty() { along } else { format!("{around}({along})") };
+    let divided = if name == "variance" { ", divided by `n` and not by one less" } else { "" };
+    match several {
+        true => format!("along several axes it goes over one after the other: `{along}`"),
+        false => format!("along an axis, counted from 0, it is `{along}`{divided}"),
+    }
+}
+
+/// The arguments in a text, which commas set apart.
+fn split_arguments(text: &str) -> Vec<&str> {
+    let mut depth = 0usize;
+    let comma = |c: char| {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && c == ','
+    };
+    text.split(comma).collect()
+}
+
+/// The integers in a text such as `axis=(1, 2)`.
+pub(crate) fn integers(text: &str) -> Vec<i64> {
+    text.split([',', '(', ')', '[', ']', '=', ' ']).filter_map(|word| word.parse().ok()).collect()
+}
+
+/// What to write instead of a number behind a tensor, which is that of an axis elsewhere.
+pub(crate) fn along(function: &str, tensor: &str, axis: i64) -> String {
+    format!(
+        "`{function}({tensor})` is over all axes; over one, counted from 0, it is `{function}({tensor}, axis = {axis})`"
+    )
+}
+
+/// What to write instead of a function as first argument of a total.
+pub(crate) fn each_of(total: &str, function: &str) -> String {
+    let each = format!("functions of numbers go through the elements of tensors: `{total}({function}(x))`");
+    match find(FUNCTIONS, function) {
+        Some(sentence) => format!("{each}, where {sentence}"),
+        None => each,
+    }
+}
+
+/// What to write instead of a second argument of a norm.
+pub(crate) fn with_order(function: &str) -> Option<&'static str> {
+    (function == "norm").then(|| find(ARGUMENTS, "ord")).flatten()
 }
 
 /// Arguments with names.
@@ -262,9 +391,11 @@ const ARGUMENTS: Sentences = &[
 ];
 
 /// What to write instead of an argument with a name.
-pub(crate) fn argument(name: &str, function: &str, tensor: &str) -> Option<String> {
+pub(crate) fn argument(name: &str, function: &str, tensor: &str, axes: &[i64]) -> Option<String> {
     match name {
-        "axis" | "dim" | "dims" | "axes" => Some(over_axis(function, tensor)),
+        // Julia counts from 1.
+        "dims" => Some(over_axis(function, tensor, &axes.iter().map(|axis| axis - 1).collect::<Vec<_>>())),
+        "axis" | "dim" | "axes" => Some(over_axis(function, tensor, axes)),
         _ => find(ARGUMENTS, name).map(str::to_owned),
     }
 }
@@ -276,6 +407,8 @@ pub(crate) struct Member<'t> {
     pub(crate) name: &'t str,
     /// What stands between parentheses behind it.
     pub(crate) arguments: Option<&'t str>,
+    /// Whether there is a function of this name.
+    pub(crate) known: bool,
 }
 
 /// What a point stands behind, of an expression in front of it: a name or a number, calls and places, primes, or parentheses.
@@ -301,27 +434,46 @@ fn operand(text: &str) -> &str {
 
 /// What to write instead of a member.
 pub(crate) fn member(member: &Member<'_>) -> Option<String> {
-    let Member { of, name, arguments } = *member;
-    let of = operand(of);
-    let named = |text: &str| ["axis", "dim"].iter().any(|word| text.split([' ', '=', ',']).any(|part| part == *word));
+    let Member { of, name, arguments, known } = *member;
+    // Something long stands in the sentence as `A`.
+    let of = Some(operand(of)).filter(|of| of.len() <= MAX_SHOWN).unwrap_or("A");
+    let named = |text: &str| {
+        let names = split_arguments(text).into_iter().filter_map(|part| part.split_once('='));
+        names.into_iter().any(|(name, _)| matches!(name.trim(), "axis" | "dim"))
+    };
     let module = MODULES.contains(&of);
     if matches!(name, "scan" | "fold") {
         return Some(STEPS.to_owned());
     }
     let tensor = match (module, arguments) {
-        (true, Some(text)) => text.split(',').next().unwrap_or(text).trim(),
+        (true, Some(text)) => split_arguments(text).first().map_or(text, |first| first.trim()),
         _ => of,
     };
     // A name can be indexed; something longer stands in the sentence as `A`.
     let is_name = !tensor.is_empty() && tensor.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '\''));
-    if arguments.is_some_and(named) {
-        return Some(over_axis(name, if is_name { tensor } else { "A" }));
+    let shown = if is_name { tensor } else { "A" };
+    // `x.mean(0)`, `np.sum(x, axis=(0, 1))`
+    let goes_along = ALONG.contains(&name) || ALIASES.iter().any(|(names, ..)| names.contains(&name));
+    if let Some(text) = arguments.filter(|text| goes_along || named(text)) {
+        // The second argument of a norm is its order.
+        let axes_in = |part: &&str| match part.split_once('=') {
+            Some((name, axes)) if matches!(name.trim(), "axis" | "dim") => integers(axes),
+            None if name != "norm" => integers(part),
+            _ => Vec::new(),
+        };
+        let parts = split_arguments(text);
+        let axes: Vec<i64> = parts.iter().skip(usize::from(module)).flat_map(axes_in).collect();
+        if !axes.is_empty() || named(text) {
+            return Some(over_axis(name, shown, &axes));
+        }
     }
-    if let Some(sentence) = find(FUNCTIONS, name) {
+    let has_order = arguments.is_some_and(|text| split_arguments(text).len() > usize::from(module) && !text.is_empty());
+    if let Some(sentence) = find(FUNCTIONS, name).or_else(|| with_order(name).filter(|_| has_order)) {
         return Some(sentence.to_owned());
     }
     let inside = of.strip_prefix('(').and_then(|of| of.strip_suffix(')')).filter(|of| !of.contains('(')).unwrap_or(of);
     match (module, name, arguments) {
+        (true, _, Some(_)) if !known => Some(format!("there is no `{name}`; functions stand alone, as in `exp(x)`")),
         (true, _, Some(_)) => Some(format!("functions stand alone: `{name}(..)`")),
         (true, "pi", None) => Some("it stands alone: `pi`".to_owned()),
         (true, ..) => Some(format!("names stand alone: `{name}`")),
@@ -333,6 +485,9 @@ pub(crate) fn member(member: &Member<'_>) -> Option<String> {
         (false, "pow", Some(exponent)) => Some(format!("a power is `{of}^{exponent}`")),
         (false, "item" | "copy" | "clone" | "numpy" | "astype" | "to" | "double", Some(_)) => {
             Some(format!("it stands alone: `{inside}`"))
+        }
+        (false, _, Some(_)) if !known => {
+            Some(format!("there is no `{name}`; functions stand in front, as in `exp(x)`"))
         }
         (false, _, Some("")) => Some(format!("functions stand in front: `{name}({inside})`")),
         (false, _, Some(others)) => Some(format!("functions stand in front: `{name}({inside}, {others})`")),
@@ -346,7 +501,10 @@ const WORDS: Sentences = &[
     (&["return"], "the last expression is the value, without `return`"),
     (&["lambda", "function", "func"], FUNCTION),
     (&["prod", "product"], PRODUCT),
-    (&["var", "const", "auto", "local"], "variables are bound by `let y = e`"),
+    (
+        &["var", "const", "auto", "local", "float", "double", "int", "vec2", "vec3", "vec4"],
+        "variables are bound by `let y = e`",
+    ),
 ];
 
 /// What to write instead of a word with something behind it.
@@ -397,6 +555,37 @@ const OF_MATRIX: Sentences = &[
 /// What to write instead of a definition of vectors, of a matrix.
 pub(crate) fn of_matrix(name: &str) -> Option<&'static str> {
     find(OF_MATRIX, name)
+}
+
+/// What to write instead of a sign for a fraction.
+pub(crate) fn fraction(sign: char) -> Option<String> {
+    let fractions = [('½', "1/2"), ('⅓', "1/3"), ('⅔', "2/3"), ('¼', "1/4"), ('¾', "3/4"), ('⅙', "1/6"), ('⅛', "1/8")];
+    let (_, fraction) = fractions.iter().find(|(c, _)| *c == sign)?;
+    Some(format!("it is a quotient, and a product has its sign: `{fraction} * x`"))
+}
+
+/// What to write instead of `‖x‖`, `|s|` and `⟨x, y⟩`, by the first sign and what is between both.
+pub(crate) fn between(sign: &str, inside: &str) -> String {
+    let inside = inside.trim();
+    match sign {
+        "|" => {
+            return format!(
+                "the absolute value of a number is `abs({inside})`, the length of a vector `norm({inside})`"
+            );
+        }
+        "‖" | "∥" | "||" | "\\|" => return format!("the norm of a vector is `norm({inside})`"),
+        _ => {}
+    }
+    let side = |text: &str| {
+        let text = text.trim();
+        let is_one = !text.contains([' ', '+', '-', '*', '/', '−', '·']);
+        if is_one { text.to_owned() } else { format!("({text})") }
+    };
+    let sides = if inside.contains('|') { inside.split('|').collect() } else { split_arguments(inside) };
+    match sides.as_slice() {
+        [left, right] => format!("the product of two vectors is `{} @ {}`", side(left), side(right)),
+        _ => "the product of two vectors is `x @ y`".to_owned(),
+    }
 }
 
 /// Commands of LaTeX that stand between operands.
@@ -489,11 +678,17 @@ mod tests {
     #[test]
     fn what_is_advised_is_accepted() {
         let mut read = 0;
-        let axes = ["softmax", "sum"].map(|function| over_axis(function, "A"));
+        let axes = ["softmax", "sum", "std", "amax"].map(|function| over_axis(function, "A", &[-1]));
+        let several =
+            NESTED.iter().flat_map(|function| [&[1, 0], &[-1, -2]].map(|axes| over_axis(function, "A", axes)));
         let sentences = all()
             .map(str::to_owned)
             .chain(axes)
-            .chain([CONDITION, CHOICE, MASK, SLICE, NEW_AXIS, AROUND].map(str::to_owned));
+            .chain(several)
+            .chain(["gen", "sum", "mean", "max", "min", "prod"].map(|word| {
+                condition(word, Some(("i < n", "x[i] > 0"))).replace("then e", "then y[i]").replace("* e", "* y[i]")
+            }))
+            .chain([CONDITION, CHOICE, MASK, SLICE, NEW_AXIS, TOGETHER, DOT].map(str::to_owned));
         for sentence in sentences {
             for quoted in sentence.split('`').skip(1).step_by(2) {
                 let is_program = quoted.contains(['(', '[', '+', '-', '*', '/', '^', '@', ' '])

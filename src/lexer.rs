@@ -17,6 +17,9 @@ use crate::base::{Format, Span};
 use crate::error::Diagnostic;
 use crate::foreign;
 
+/// How many characters are looked at to tell a habit.
+const MAX_LOOKED_AT: usize = 200;
+
 /// A token without its place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Token {
@@ -97,6 +100,14 @@ pub(crate) enum Token {
     Foreign,
     End,
 }
+
+/// What R writes behind a `%`: how it is read on, and what to write instead.
+const PERCENT: &[(&str, Token, &str)] = &[
+    ("*%", Token::At, "the product of matrices and vectors is `A @ x`"),
+    ("o%", Token::At, "the product of all pairs of elements is `outer(x, y)`"),
+    ("/%", Token::SlashSlash, "the quotient of indices and sizes is `i // 2`"),
+    ("%", Token::Percent, "the remainder of indices and sizes is `i % 2`"),
+];
 
 /// A token, its place, and whether a line break stands before it.
 #[derive(Clone, Copy, Debug)]
@@ -216,6 +227,8 @@ pub(crate) struct Lexer<'a> {
     after_import: bool,
     /// Whether no block comment ends behind here, so that the rest of the text is not searched for each that begins.
     no_comment_ends: bool,
+    /// Whether a comment behind `%` was reported.
+    percent_told: bool,
     line_start: usize,
     indent: u32,
     /// How many constructs are open in which `|` stands between parts.
@@ -233,6 +246,7 @@ impl<'a> Lexer<'a> {
             closed_end: usize::MAX,
             after_import: false,
             no_comment_ends: false,
+            percent_told: false,
             line_start: at,
             indent: 0,
             bars: 0,
@@ -290,6 +304,10 @@ impl<'a> Lexer<'a> {
                 self.block_comment(diagnostics);
                 continue;
             }
+            if c == '%' && self.begins_comment(starts_line) {
+                self.percent_comment(diagnostics);
+                continue;
+            }
             let start = self.at;
             if starts_line {
                 self.indent = (start - self.line_start) as u32;
@@ -303,9 +321,9 @@ impl<'a> Lexer<'a> {
                     }
                 }
             }
-            if matches!(c, 'Σ' | '∑' | '∃' | '⊞') && self.rest()[c.len_utf8()..].starts_with("_{") {
+            if matches!(c, 'Σ' | '∑' | '∃' | '⊞') && self.rest()[c.len_utf8()..].starts_with('_') {
                 self.at += c.len_utf8() + 1;
-                if self.subscript(start, diagnostics) {
+                if self.subscript(start, diagnostics) || self.letters_below(start, diagnostics) {
                     let span = Span::new(start, self.at);
                     return Lexeme { token: Token::Foreign, span, starts_line, indent: self.indent };
                 }
@@ -343,6 +361,8 @@ impl<'a> Lexer<'a> {
                 self.operator(token, start, diagnostics)
             } else if let Some(token) = self.other_sign() {
                 token
+            } else if self.foreign_signs(c, diagnostics) {
+                Token::Foreign
             } else {
                 self.bad_characters(diagnostics);
                 continue;
@@ -410,6 +430,76 @@ impl<'a> Lexer<'a> {
         );
     }
 
+    /// Whether a `%` begins a comment, as in MATLAB and LaTeX: a line begins with it and no number is behind it, or several words are.
+    fn begins_comment(&self, starts_line: bool) -> bool {
+        let line = self.rest().get(1..).unwrap_or("").split('\n').next().unwrap_or("");
+        let line: String = line.chars().take(MAX_LOOKED_AT).collect();
+        let line = line.trim_start_matches('%').trim();
+        if starts_line {
+            return !line.starts_with(|c: char| c.is_ascii_digit()) || self.text[..self.at].trim().is_empty();
+        }
+        let is_word = |word: &str| word.chars().all(|c| c.is_alphabetic() || matches!(c, ',' | '-' | '\''));
+        let goes_on = |word: &str| keyword(word).is_some() || matches!(word, "of" | "while" | "down" | "where" | "for");
+        let mut words = line.split_whitespace();
+        let (first, second) = (words.next(), words.next());
+        first.is_some_and(is_word) && second.is_some_and(|word| is_word(word) && !goes_on(word))
+    }
+
+    /// `% ..` to the end of the line, which is refused and left out.
+    fn percent_comment(&mut self, diagnostics: &mut Vec<Diagnostic>) {
+        if !std::mem::replace(&mut self.percent_told, true) {
+            let span = Span::new(self.at, self.at + 1);
+            diagnostics.push(
+                Diagnostic::new(
+                    "bad-character",
+                    span,
+                    "expected an expression or an operator, found a comment behind `%`",
+                )
+                .help("comments begin with `#` or `//` and end with the line"),
+            );
+        }
+        self.skip_while(|c| c != '\n');
+    }
+
+    /// What stands between signs of its own on one line, `‖x‖`, `|s|` and `⟨x, y⟩`; and `½`. They are refused whole.
+    fn foreign_signs(&mut self, c: char, diagnostics: &mut Vec<Diagnostic>) -> bool {
+        let start = self.at;
+        let rest = self.rest();
+        let signs = [("‖", "‖"), ("∥", "∥"), ("\\|", "\\|"), ("||", "||"), ("|", "|"), ("⟨", "⟩"), ("〈", "〉")];
+        let (open, help) = match foreign::fraction(c) {
+            Some(help) => {
+                self.at += c.len_utf8();
+                (&rest[..c.len_utf8()], help)
+            }
+            None => {
+                let pair = signs.iter().find(|(open, _)| rest.starts_with(open));
+                let Some((open, close)) = pair.filter(|(open, _)| !open.starts_with('|') || !self.is_behind_operand())
+                else {
+                    return false;
+                };
+                let line: &str = rest[open.len()..].split('\n').next().unwrap_or("");
+                let line = line.char_indices().nth(MAX_LOOKED_AT).map_or(line, |(end, _)| &line[..end]);
+                let Some((inside, _)) = line.split_once(close) else { return false };
+                self.at += open.len() + inside.len() + close.len();
+                // `‖x‖₂`, `‖x‖_2`
+                self.skip_while(|c| matches!(c, '₁' | '₂' | '₀'));
+                (*open, foreign::between(open, inside))
+            }
+        };
+        let span = Span::new(start, self.at);
+        let message = format!("expected a name, a number or an operator, found `{open}`");
+        diagnostics.push(Diagnostic::new("bad-character", span, message).help(help));
+        true
+    }
+
+    /// Whether an operand ends in front of this place, so that an operator comes.
+    fn is_behind_operand(&self) -> bool {
+        let before = self.text[..self.at].trim_end_matches([' ', '\t']);
+        let word = before.rfind(|c| !continues_name(c)).map_or(before, |at| &before[at..]);
+        let word = word.trim_start_matches(|c| !continues_name(c));
+        before.ends_with(|c| continues_name(c) || matches!(c, ')' | ']')) && keyword(word).is_none()
+    }
+
     /// A command of LaTeX with its arguments and indices, which is refused. Whether it stands between operands: then nothing stands for it.
     fn command(&mut self, diagnostics: &mut Vec<Diagnostic>) -> bool {
         let start = self.at;
@@ -446,6 +536,19 @@ impl<'a> Lexer<'a> {
         let span = Span::new(start, self.at);
         let message = "expected a name, a number or an operator, found indices in braces";
         diagnostics.push(Diagnostic::new("bad-character", span, message).help(foreign::subscript(name, inside)));
+        true
+    }
+
+    /// Behind `Σ_`: an index without braces, as in `Σ_i`, which is refused.
+    fn letters_below(&mut self, start: usize, diagnostics: &mut Vec<Diagnostic>) -> bool {
+        let index = self.at;
+        self.skip_while(continues_name);
+        if self.at == index {
+            return false;
+        }
+        let help = foreign::subscript(&self.text[start..index - 1], &self.text[index..self.at]);
+        let message = "expected an index and its range, found an index below a sign";
+        diagnostics.push(Diagnostic::new("bad-character", Span::new(start, self.at), message).help(help));
         true
     }
 
@@ -525,6 +628,7 @@ impl<'a> Lexer<'a> {
                 );
                 token
             }
+            Token::Percent => self.percent(start, diagnostics),
             Token::Dot if rest.starts_with(['*', '/', '^', '+']) => {
                 self.at += 1;
                 rest.chars().next().and_then(symbol).unwrap_or(token)
@@ -547,6 +651,18 @@ impl<'a> Lexer<'a> {
             }
             token => token,
         }
+    }
+
+    /// `%`, and what R writes with it, which is refused.
+    fn percent(&mut self, start: usize, diagnostics: &mut Vec<Diagnostic>) -> Token {
+        let rest = self.rest();
+        let known = PERCENT.iter().find(|(behind, ..)| rest.starts_with(behind));
+        let Some((behind, token, help)) = known else { return Token::Percent };
+        self.at += behind.len();
+        let (span, found) = (Span::new(start, self.at), &self.text[start..self.at]);
+        let message = format!("expected an operator such as `*` or `@`, found `{found}`");
+        diagnostics.push(Diagnostic::new("unexpected-token", span, message).help(*help));
+        *token
     }
 
     /// `1`, `1.5`, `1.5e-3`, `1e9`. What cannot be read counts as 0.
@@ -635,7 +751,7 @@ impl<'a> Lexer<'a> {
             '!' => diagnostic.help("negation is `not p`, inequality is `a != b`"),
             '\\' => diagnostic.help(foreign::function("solve").unwrap_or_default()),
             '"' | '\'' => diagnostic.help("there are no strings"),
-            '{' | '}' => diagnostic.help("grouping is `( .. )`"),
+            '{' | '}' => diagnostic.help("grouping is `( .. )`; behind a `let` the rest of the program needs none"),
             '‖' | '∥' => diagnostic.help("the norm of a vector is `norm(x)`"),
             '√' => diagnostic.help("the root of a number is `sqrt(x)`"),
             '∇' => diagnostic.help("a program is a function; its derivative is asked for when it is shown or run, by `--derivative gradient`"),

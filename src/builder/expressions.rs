@@ -2,7 +2,7 @@
 
 use super::Builder;
 use super::graph::{BoundId, Kind, NodeId};
-use super::handles::{Affine, Expr, Guard, Index, Place, Real};
+use super::handles::{Affine, Expr, Guard, Index, Place, Ranges, Real};
 use crate::surface::ast::{BinaryOp, BinderKind, LoopKind};
 
 macro_rules! scalar_functions {
@@ -246,10 +246,14 @@ library! {
     norm();
     /// The square of the Euclidean norm of a vector.
     norm2();
-    /// The mean of the elements of a vector.
+    /// The sum of all elements of a tensor.
+    sum();
+    /// The mean of the elements of a tensor.
     mean();
     /// The variance of the elements of a vector, over how many there are.
     variance();
+    /// The product of two vectors in space, which is orthogonal to both.
+    cross(other);
     /// The table of the products of two vectors.
     outer(other);
     /// The matrix with this vector on its diagonal.
@@ -316,23 +320,45 @@ impl<'b> Index<'b> {
     }
 }
 
+/// A binder over each of some ranges, the first one outermost.
+#[track_caller]
+fn bind<'b, N: Ranges<'b>, R: Real<'b>>(kind: BinderKind, ranges: N, body: impl FnOnce(N::Indices) -> R) -> Expr<'b> {
+    let builder = ranges.builder();
+    let mut extents = Vec::new();
+    ranges.each(&mut |extent| {
+        extents.push(extent);
+        extent
+    });
+    // In loops, where the line of Rust is that of the caller.
+    let mut bound = Vec::with_capacity(extents.len());
+    for extent in extents {
+        let (id, index) = builder.bound_index();
+        bound.push((extent, id, index));
+    }
+    let mut made = bound.iter().map(|(_, _, index)| *index);
+    let indices = ranges.each(&mut |extent| made.next().unwrap_or(extent));
+    let mut body = body(indices).real(builder);
+    for (extent, id, _) in bound.into_iter().rev() {
+        let operands = vec![extent.within(builder), body.within(builder)];
+        body = Expr::make(builder, Kind::Binder(kind, id), operands);
+    }
+    body
+}
+
 macro_rules! binders {
     ($($(#[$doc:meta])* $name:ident $kind:ident;)*) => {$(
         $(#[$doc])*
         #[track_caller]
-        pub fn $name<'b, R: Real<'b>>(extent: Index<'b>, body: impl FnOnce(Index<'b>) -> R) -> Expr<'b> {
-            let builder = extent.builder;
-            let (bound, index) = builder.bound_index();
-            let body = body(index).real(builder).within(builder);
-            Expr::make(builder, Kind::Binder(BinderKind::$kind, bound), vec![extent.id, body])
+        pub fn $name<'b, N: Ranges<'b>, R: Real<'b>>(ranges: N, body: impl FnOnce(N::Indices) -> R) -> Expr<'b> {
+            bind(BinderKind::$kind, ranges, body)
         }
     )*};
 }
 
 binders! {
-    /// `gen i < extent. body(i)`: the tensor of the values of the body.
+    /// `gen i < extent. body(i)`: the tensor of the values of the body. Several axes are made by a tuple, `generate((n, m), |(i, j)| ..)`.
     generate Gen;
-    /// `sum i < extent. body(i)`
+    /// `sum i < extent. body(i)`, and over several ranges `sum((n, m), |(i, j)| ..)`. Of all elements of a tensor it is [`Expr::sum`].
     sum Sum;
     /// `max i < extent. body(i)`, and minus infinity over an empty range. Of two numbers it is [`Expr::max`].
     max Max;

@@ -160,6 +160,68 @@ pub trait Place<'b> {
     fn indices(self, builder: &'b Builder<'b>) -> Vec<Index<'b>>;
 }
 
+/// The ranges of the indices of a binder: a size, or a tuple of several.
+///
+/// ```
+/// use iverson::Function;
+/// use iverson::builder::{Builder, sum};
+///
+/// let b = Builder::new();
+/// let (n, m) = (b.size("n"), b.size("m"));
+/// let (a, x, y) = (b.param("A", [n, m]), b.param("x", n), b.param("y", m));
+/// let form = Function::build(&b.finish(sum((n, m), |(i, j)| x[i] * a[(i, j)] * y[j]))?)?;
+/// assert!(form.to_string().contains("sum i < n, j < m. x[i] * A[i, j] * y[j]"), "{form}");
+/// # Ok::<(), iverson::Error>(())
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no range of indices",
+    note = "a range ends at a size such as `b.size(\"n\")` or `b.index(3)`; of several indices it is a tuple of such"
+)]
+pub trait Ranges<'b>: Copy {
+    /// The indices: as many as ranges.
+    type Indices;
+
+    /// The builder of the first range.
+    fn builder(&self) -> &'b Builder<'b>;
+
+    /// What `bind` makes of the end of each range, in order.
+    fn each(self, bind: &mut dyn FnMut(Index<'b>) -> Index<'b>) -> Self::Indices;
+}
+
+impl<'b> Ranges<'b> for Index<'b> {
+    type Indices = Index<'b>;
+
+    fn builder(&self) -> &'b Builder<'b> {
+        self.builder
+    }
+
+    fn each(self, bind: &mut dyn FnMut(Index<'b>) -> Index<'b>) -> Index<'b> {
+        bind(self)
+    }
+}
+
+macro_rules! ranges {
+    ($($tuple:ty: [$($number:tt)*],)*) => {$(
+        impl<'b> Ranges<'b> for $tuple {
+            type Indices = Self;
+
+            fn builder(&self) -> &'b Builder<'b> {
+                self.0.builder
+            }
+
+            fn each(self, bind: &mut dyn FnMut(Index<'b>) -> Index<'b>) -> Self {
+                ($(bind(self.$number),)*)
+            }
+        }
+    )*};
+}
+
+ranges! {
+    (Index<'b>, Index<'b>): [0 1],
+    (Index<'b>, Index<'b>, Index<'b>): [0 1 2],
+    (Index<'b>, Index<'b>, Index<'b>, Index<'b>): [0 1 2 3],
+}
+
 #[track_caller]
 fn each_index<'b, A: Affine<'b>>(from: impl IntoIterator<Item = A>, builder: &'b Builder<'b>) -> Vec<Index<'b>> {
     let mut indices = Vec::new();

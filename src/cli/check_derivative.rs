@@ -6,12 +6,14 @@ use std::path::PathBuf;
 
 use iverson::ir::base::ParamId;
 use iverson::ir::reference::check::{self, Figure, Judge};
+use iverson::ir::reference::environment::Elements;
 use iverson::ir::reference::{Environment, Leaf, Limits, Subject, leaves_of};
 use iverson::ir::stages::Stages;
 use iverson::ir::tssa::Program;
+use iverson::ir::ty::Signature;
 use iverson::ir::{diff, flow, simplify};
 use iverson::kernel::{Engine, Kernel};
-use iverson::tensor::bind;
+use iverson::tensor::{Inputs, bind};
 use iverson::{Error, Function, Mode, Request, Result};
 
 use super::files::InputArguments;
@@ -113,6 +115,7 @@ fn check_on<P: Checked>(
     let inputs = arguments.inputs.read(program.signature())?;
     let at = Environment::from_bindings(&bind(program.signature(), &inputs)?)?;
     let values = program.evaluate(&at, None, Limits::default(), None)?;
+    must_be_finite(program.signature(), &inputs, &values)?;
     let seeds = (0..).zip(&values).map(|(k, leaves)| check::random_like(leaves, !arguments.random ^ k));
     let seeds = seeds.collect::<Result<Vec<_>>>()?;
     // What a derivative adds, and the derivative.
@@ -168,6 +171,28 @@ fn check_on<P: Checked>(
         }
     }
     Ok(holds)
+}
+
+/// That the value of a program has neither infinities nor NaN, of which no two are close to each other.
+fn must_be_finite(signature: &Signature, inputs: &Inputs, values: &[Vec<Leaf<f64>>]) -> Result<()> {
+    let finite = |numbers: &[f64]| numbers.iter().all(|x| x.is_finite());
+    let is_finite = |leaf: &Leaf<f64>| match &leaf.elements {
+        Elements::Dense(numbers) | Elements::Sparse(_, numbers) => finite(numbers),
+    };
+    if values.iter().flatten().all(is_finite) {
+        return Ok(());
+    }
+    let names = signature.params.values().map(|param| &param.name);
+    let guilty = names
+        .filter(|name| inputs.get(name).is_some_and(|value| !value.leaves().iter().all(|leaf| finite(leaf.data()))));
+    let guilty: Vec<String> = guilty.map(|name| format!("`{name}`")).collect();
+    let why = match guilty.as_slice() {
+        [] => String::new(),
+        names => format!(", and there are such numbers in {}", names.join(", ")),
+    };
+    Err(Error::Request(format!(
+        "derivatives are compared where values are finite: here the value of the program is infinite or NaN{why}"
+    )))
 }
 
 /// What is checked, how far apart its two sides are, or why that is not known, and the figure that must be reached.

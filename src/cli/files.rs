@@ -65,7 +65,9 @@ impl InputArguments {
                 continue;
             }
             let (name, path) = split(argument, "--input", "FILE", &mut given)?;
-            inputs.file_value(signature, name, read(path)?)?;
+            let value = read(path)?;
+            note_unused_numbers(signature, name, &value);
+            inputs.file_value(signature, name, value)?;
         }
         for argument in &self.scalars {
             let (name, text) = split(argument, "--scalar", "NUMBER", &mut given)?;
@@ -152,6 +154,22 @@ fn read(path: &str) -> Result<FileValue> {
         let _ = writeln!(std::io::stderr(), "note: {note}");
     }
     Ok(value)
+}
+
+/// Says that the numbers of a sparse file are not used, where it is given for a relation or a map and has others than 1.
+fn note_unused_numbers(signature: &Signature, name: &str, value: &FileValue) {
+    let numbers = match value {
+        FileValue::Csr(csr) => csr.data(),
+        FileValue::Coo(coo) => coo.data(),
+        _ => return,
+    };
+    let is_relation = signature.relations.values().any(|relation| relation.name == name);
+    if is_relation && numbers.iter().any(|x| *x != 1.0) {
+        let _ = writeln!(
+            std::io::stderr(),
+            "note: {name}: the numbers of the file are not used: each of its entries is a tuple, those that are 0 as well"
+        );
+    }
 }
 
 /// A number; one beyond the range of floats is none.

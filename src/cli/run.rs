@@ -137,9 +137,12 @@ impl Arguments {
     /// Refuses what no method of the lambda calculus has.
     fn for_method(&self) -> Result<()> {
         self.simplification.unused()?;
-        let kernel = !matches!(self.engine, None | Some(EngineName::Reference));
+        if !matches!(self.engine, None | Some(EngineName::Reference)) {
+            let message = "what --method names is evaluated by the reference: leave out --engine, or --method";
+            return Err(Error::Request(message.to_owned()));
+        }
         let stored = !self.single.is_empty() || !self.sparse.is_empty();
-        if kernel || stored || self.limit.is_some() || self.memory.is_some() || !self.seeds.is_empty() {
+        if stored || self.limit.is_some() || self.memory.is_some() || !self.seeds.is_empty() {
             let message = "the reference evaluates gradients in the lambda calculus, without --single, --sparse, --limit, --memory and --seed";
             return Err(Error::Request(message.to_owned()));
         }

@@ -5,6 +5,8 @@
 
 use std::panic::Location;
 
+use rustc_hash::FxHashSet;
+
 use crate::base::{Arena, Format, Span};
 use crate::error::{Diagnostic, Origin};
 
@@ -297,6 +299,21 @@ pub enum BinderKind {
     Exists,
 }
 
+impl BinderKind {
+    /// The word that it begins with.
+    pub fn word(self) -> &'static str {
+        match self {
+            BinderKind::Gen => "gen",
+            BinderKind::Sum => "sum",
+            BinderKind::Max => "max",
+            BinderKind::Min => "min",
+            BinderKind::ArgMax => "argmax",
+            BinderKind::ArgMin => "argmin",
+            BinderKind::Exists => "exists",
+        }
+    }
+}
+
 /// A type as written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypeExpr {
@@ -457,6 +474,8 @@ pub struct Ast {
     pub callers: Vec<&'static Location<'static>>,
     /// The program itself.
     pub body: Option<ExprId>,
+    /// The products that are written with a dot, `a · b`.
+    pub dots: FxHashSet<ExprId>,
     /// What is right and easily misread.
     pub warnings: Vec<Diagnostic>,
 }

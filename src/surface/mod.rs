@@ -35,3 +35,12 @@ pub(crate) use external::call_of;
 pub use format::format;
 pub use import::{Import, Loader, Reading, read, read_with};
 pub use parser::{MAX_DIAGNOSTICS, MAX_EXPRS, MAX_NESTING, parse};
+
+/// The functions that every program has.
+const LIBRARY: &str = include_str!("prelude.iv");
+
+/// Whether every program has a function of a name.
+fn is_in_library(name: &str) -> bool {
+    let defined = LIBRARY.lines().filter_map(|line| line.strip_prefix("def ")?.split_once('('));
+    defined.into_iter().any(|(defined, _)| defined == name)
+}

@@ -103,6 +103,7 @@ pub fn parse(text: &str) -> (Ast, Vec<Diagnostic>) {
         skipped: false,
         halted: false,
         indent: None,
+        unranged: None,
         looked_at: 0,
     };
     parser.advance();
@@ -186,6 +187,8 @@ struct Parser<'a> {
     halted: bool,
     /// How far the declaration is indented that is read.
     indent: Option<u32>,
+    /// The end of the last index without a range.
+    unranged: Option<u32>,
     /// How many nodes were looked at for warnings.
     looked_at: usize,
 }
@@ -353,7 +356,8 @@ impl Parser<'_> {
                 let body = self.expression(&[]);
                 self.ast.body = Some(body.id);
             } else {
-                if !misplaced {
+                // What follows is seldom a problem of its own.
+                if !misplaced && !body_failed {
                     self.report_rest();
                 }
                 body_failed = true;

@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use self::sizes::{Equation, Origin, Solver};
 use self::text::{affine_text, expected, predicate_text, sizes_text};
+use super::inputs::GIVEN_AS_NUMBERS;
 use super::{Inputs, Relation, Tensor, Value};
 use crate::base::{Arena, ParamId, RelationId, SizeId};
 use crate::error::{Error, Result};
@@ -212,7 +213,7 @@ fn collect_values(
     // What is of another program is left alone.
     for name in inputs.values.keys().filter(|name| !used.contains(*name)) {
         let hint = if signature.relations.values().any(|r| r.name == *name) {
-            "it is a relation; give its tuples with `Inputs::relation`"
+            GIVEN_AS_NUMBERS
         } else if signature.params.values().any(|param| is_part(name, &param.name)) {
             "the program has no such parameter"
         } else {

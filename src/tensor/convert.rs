@@ -1,13 +1,13 @@
 //! What can be given as a value: numbers, vectors, slices and arrays of Rust, arrays of `ndarray`, matrices of `sprs`.
 //!
-//! `f64` gives double precision and `f32` single precision; integers are numbers in double precision. What is borrowed is copied. An array or a
+//! `f64` gives double precision and `f32` single precision; integers are numbers in double precision. Rows of a matrix may be vectors, of one length. What is borrowed is copied. An array or a
 //! matrix may turn out to be no tensor, for example where its columns are not sorted: [`Inputs::value`](super::Inputs::value) keeps that for
 //! whoever binds the inputs.
 
 use ndarray::{ArrayBase, Data, Dimension};
 use sprs::{CsMatBase, SpIndex};
 
-use super::malformed::Checked;
+use super::malformed::{Checked, Malformed};
 use super::{Csc, Csr, Dense, Element, Tensor, Value};
 
 /// What can be given as the value of a parameter.
@@ -76,9 +76,41 @@ where
     }
 }
 
+/// A matrix, row by row.
+impl<A: Element> IntoValue for &[Vec<A>] {
+    fn into_value(self) -> Checked<Value> {
+        let width = self.first().map_or(0, Vec::len);
+        if let Some((row, found)) = self.iter().map(Vec::len).enumerate().find(|(_, found)| *found != width) {
+            return Err(Malformed::RowLength { row, expected: width, found });
+        }
+        let numbers: Vec<A> = self.iter().flatten().copied().collect();
+        let matrix = ndarray::Array2::from_shape_vec((self.len(), width), numbers);
+        let malformed = |_| Malformed::TooManyElements { shape: vec![self.len(), width] };
+        Dense::from_array(matrix.map_err(malformed)?).map(Value::from)
+    }
+}
+
+impl<A: Element> IntoValue for Vec<Vec<A>> {
+    fn into_value(self) -> Checked<Value> {
+        self[..].into_value()
+    }
+}
+
+impl<A: Element> IntoValue for &Vec<Vec<A>> {
+    fn into_value(self) -> Checked<Value> {
+        self[..].into_value()
+    }
+}
+
 impl From<f64> for Tensor {
     fn from(x: f64) -> Self {
         Dense::scalar(x).into()
+    }
+}
+
+impl From<&f64> for Tensor {
+    fn from(x: &f64) -> Self {
+        (*x).into()
     }
 }
 
@@ -91,6 +123,32 @@ impl From<f32> for Tensor {
 impl From<i32> for Tensor {
     fn from(x: i32) -> Self {
         f64::from(x).into()
+    }
+}
+
+impl From<Vec<i32>> for Tensor {
+    fn from(x: Vec<i32>) -> Self {
+        x.into_iter().map(f64::from).collect::<Vec<f64>>().into()
+    }
+}
+
+impl<const N: usize> From<[i32; N]> for Tensor {
+    fn from(x: [i32; N]) -> Self {
+        x.map(f64::from).into()
+    }
+}
+
+/// A matrix, row by row.
+impl<const M: usize, const N: usize> From<[[i32; N]; M]> for Tensor {
+    fn from(x: [[i32; N]; M]) -> Self {
+        x.map(|row| row.map(f64::from)).into()
+    }
+}
+
+/// A matrix, row by row.
+impl<const N: usize> From<Vec<[f64; N]>> for Tensor {
+    fn from(x: Vec<[f64; N]>) -> Self {
+        Dense::in_row_major_order(ndarray::Array2::from(x).into_dyn()).into()
     }
 }
 

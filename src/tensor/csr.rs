@@ -3,7 +3,7 @@
 //! Row `i` holds the entries `indptr[i]..indptr[i + 1]` of `indices` (their columns, strictly increasing) and `data` (their
 //! values). All of that is checked once, in the constructors and in every deserialisation, so later code indexes without
 //! doubts. A stored zero is a stored entry. Two entries at one place are refused: a program would see them apart
-//! (`sum of A[i, j]^2` differs), so adding them up is an explicit call, [`Csr::sum_duplicates`].
+//! (`sum of A[i, j]^2` differs), so adding them up is an explicit call, [`Csr::sum_duplicates`] or [`Csr::from_triplets`].
 //!
 //! The structure is shared and immutable: matrices that differ in their values only, such as a parameter and its gradient,
 //! share one [`CsrPattern`] together with its transposed view.
@@ -362,6 +362,35 @@ impl Csr {
             summed.0.push(summed.1.len());
         }
         Csr::new(rows, cols, summed.0, summed.1, summed.2)
+    }
+
+    /// A matrix from the row, the column and the value of each entry, in any order. The values of one place are added from left to right.
+    ///
+    /// ```
+    /// use iverson::tensor::Csr;
+    ///
+    /// let matrix = Csr::from_triplets(2, 3, &[(1, 2, 0.5), (0, 0, 1.0), (1, 2, 0.25)])?;
+    /// assert_eq!((matrix.data(), matrix.indices()), (&[1.0, 0.75][..], &[0, 2][..]));
+    /// # Ok::<(), iverson::tensor::Malformed>(())
+    /// ```
+    ///
+    /// # Errors
+    /// For a row or a column beyond the shape, and for a shape that is too large.
+    #[doc(alias = "from_coordinates")]
+    pub fn from_triplets(rows: usize, cols: usize, triplets: &[(usize, usize, f64)]) -> Checked<Self> {
+        let of = |axis: usize| triplets.iter().map(move |entry| if axis == 0 { entry.0 } else { entry.1 });
+        for (axis, length) in [rows, cols].into_iter().enumerate() {
+            if let Some((entry, value)) = of(axis).enumerate().find(|(_, value)| *value >= length) {
+                return Err(Malformed::CoordinateOutOfRange { entry, axis, coordinate: value, length });
+            }
+        }
+        let mut order: Vec<usize> = (0..triplets.len()).collect();
+        order.sort_by_key(|entry| triplets[*entry].0);
+        let mut indptr = Vec::with_capacity(rows.saturating_add(1).min(triplets.len() + (1 << 20)));
+        indptr.extend((0..=rows).map(|row| order.partition_point(|entry| triplets[*entry].0 < row)));
+        let indices: Vec<usize> = order.iter().map(|entry| triplets[*entry].1).collect();
+        let data: Vec<f64> = order.iter().map(|entry| triplets[*entry].2).collect();
+        Csr::sum_duplicates(rows, cols, &indptr, &indices, &data)
     }
 
     /// The entries of a matrix that is stored column by column.

@@ -9,6 +9,10 @@ use super::{IntoValue, Malformed, Precision, Relation, Value};
 use crate::error::{Error, Result};
 use crate::ty::{Param, RelationKind, Signature, is_part, leaf_name};
 
+/// What is said of a relation that was given as a value.
+pub(super) const GIVEN_AS_NUMBERS: &str =
+    "it is a relation, which is given by its tuples: a file such as `E.tns`, in Rust `Inputs::relation`";
+
 /// What a program and its derivatives are given, by name; validated by [`bind`](fn@super::bind), which takes what a program needs and leaves the rest. A name that
 /// is given again replaces what it had.
 ///
@@ -141,9 +145,15 @@ impl Inputs {
             return Err(Error::data(name, no("size")));
         }
         if let Some(name) = self.values.keys().find(|name| !is_component(name)) {
-            let message = match is_relation(name) {
-                true => format!("it is a relation; give its tuples with `Inputs::relation`; {}", expected(signature)),
-                false => no("parameter"),
+            let message = match () {
+                () if is_relation(name) => format!("{GIVEN_AS_NUMBERS}; {}", expected(signature)),
+                () if signature.sizes.values().any(|size| size == name) => {
+                    format!(
+                        "it is a size, which is given by `--size`, in Rust by `Inputs::size`; {}",
+                        expected(signature)
+                    )
+                }
+                () => no("parameter"),
             };
             return Err(Error::data(name, message));
         }

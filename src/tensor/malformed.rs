@@ -57,6 +57,16 @@ pub enum Malformed {
         /// How many numbers there are.
         found: usize,
     },
+    /// A row of a matrix whose length is not that of the first one.
+    #[error("row {row} has {found} numbers, the first row has {expected}")]
+    RowLength {
+        /// The row.
+        row: usize,
+        /// The length of the first row.
+        expected: usize,
+        /// Its length.
+        found: usize,
+    },
     /// Row offsets that are not one more than the rows.
     #[error("{rows} rows need {expected} row offsets, there are {found}")]
     OffsetCount {
@@ -160,7 +170,9 @@ pub enum Malformed {
         column: usize,
     },
     /// A column twice in one row.
-    #[error("row {row} has column {column} twice (entry {position}); `Csr::sum_duplicates` adds such entries up")]
+    #[error(
+        "row {row} has column {column} twice (entry {position}); `Csr::sum_duplicates` adds such entries up, in SciPy `A.sum_duplicates()`"
+    )]
     DuplicateColumn {
         /// The row.
         row: usize,
@@ -233,7 +245,9 @@ pub enum Malformed {
         tuple: Vec<usize>,
     },
     /// One place stored twice.
-    #[error("entry {entry} is at {tuple:?} like another; `Coo::sum_duplicates` adds such entries up")]
+    #[error(
+        "entry {entry} is at {tuple:?} like another; `Coo::sum_duplicates` adds such entries up, in SciPy `A.sum_duplicates()`"
+    )]
     DuplicateEntry {
         /// The later entry.
         entry: usize,
@@ -315,7 +329,7 @@ fn by_columns(malformed: &Malformed) -> String {
         ),
         Malformed::DuplicateColumn { row, position, column } => {
             format!(
-                "column {row} has row {column} twice (entry {position}); `Csc::sum_duplicates` adds such entries up"
+                "column {row} has row {column} twice (entry {position}); `Csc::sum_duplicates` adds such entries up, in SciPy `A.sum_duplicates()`"
             )
         }
         other => other.to_string(),

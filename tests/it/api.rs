@@ -651,3 +651,71 @@ fn first_guesses() -> Result<(), Error> {
     assert!((found - expected).abs() < 1e-12, "{found} and {expected}");
     Ok(())
 }
+
+#[test]
+fn first_guesses_of_data() -> Result<(), Error> {
+    let form = Function::parse("param A : [n, m] real\nparam x : [m] real\nparam s : real\ns * sum(A @ x)")?;
+    assert_eq!(form.params().collect::<Vec<_>>(), ["A", "x", "s"]);
+    let rows = vec![vec![1.0, 2.0], vec![3.0, 4.0], vec![5.0, 6.0]];
+    let half = &0.5;
+    for inputs in [
+        inputs! { "A" => &rows, "x" => [1, -1], "s" => half },
+        inputs! { "A" => rows.clone(), "x" => vec![1, -1], "s" => half },
+        inputs! { "A" => [[1, 2], [3, 4], [5, 6]], "x" => [1.0, -1.0], "s" => 0.5 },
+        inputs! { "A" => vec![[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "x" => [1.0, -1.0], "s" => 0.5 },
+    ] {
+        assert_eq!(form.eval(&inputs)?["value"].as_scalar(), Some(-1.5));
+    }
+    let ragged = inputs! { "A" => vec![vec![1.0, 2.0], vec![3.0]], "x" => [1, -1], "s" => 1 };
+    let error = form.eval(&ragged).unwrap_err().to_string();
+    assert_eq!(error, "A: row 1 has 1 numbers, the first row has 2");
+    let both = form.value_and_gradient(["x"])?;
+    assert_eq!(both.outputs().collect::<Vec<_>>(), ["value", "grad_x"]);
+    let steps = Function::parse("param x : [n] real\nfold t < n, s = 0. s * s + x[t]")?;
+    assert_eq!(steps.outputs().collect::<Vec<_>>(), ["value"]);
+    Ok(())
+}
+
+#[test]
+fn matrices_from_triplets() -> Result<(), Error> {
+    let matrix = Csr::from_triplets(3, 2, &[(2, 1, 1.0), (0, 1, 2.0), (2, 0, 4.0), (2, 1, 0.5), (0, 1, -2.0)])?;
+    assert_eq!((matrix.indptr(), matrix.indices()), (&[0, 1, 1, 3][..], &[1, 0, 1][..]));
+    assert_eq!(matrix.data(), [0.0, 4.0, 1.5]);
+    assert_eq!(Csr::from_triplets(0, 0, &[])?.data(), [0.0; 0]);
+    let messages = [
+        (Csr::from_triplets(3, 2, &[(0, 0, 1.0), (3, 0, 1.0)]), "entry 1"),
+        (Csr::from_triplets(3, 2, &[(0, 2, 1.0)]), "entry 0"),
+    ];
+    for (found, entry) in messages {
+        assert!(found.unwrap_err().to_string().contains(entry));
+    }
+    Ok(())
+}
+
+#[test]
+fn binders_over_several_ranges() {
+    builds(
+        |b| {
+            let (n, m) = (b.size("n"), b.size("m"));
+            let (a, x, y) = (b.param("A", [n, m]), b.param("x", n), b.param("y", m));
+            sum((n, m - 1), |(i, j)| x[i] * a[(i, j)] * a[(i, j + 1)] * y[j]) + a.sum()
+        },
+        "param A : [n, m] real\nparam x : [n] real\nparam y : [m] real\n\
+         (sum i < n, j < m - 1. x[i] * A[i, j] * A[i, j + 1] * y[j]) + sum(A)",
+    );
+    builds(
+        |b| {
+            let (three, n) = (b.index(3), b.size("n"));
+            let (u, w) = (b.param("u", three), b.param("w", n));
+            builder::max((n, n, three), |(i, j, k)| w[i] * w[j] * u[k])
+        },
+        "param u : [3] real\nparam w : [n] real\nmax i < n, j < n, k < 3. w[i] * w[j] * u[k]",
+    );
+    builds(
+        |b| {
+            let (u, v) = (b.param("u", b.index(3)), b.param("v", b.index(3)));
+            u.cross(v)
+        },
+        "param u : [3] real\nparam v : [3] real\ncross(u, v)",
+    );
+}

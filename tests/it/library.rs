@@ -63,6 +63,7 @@ fn calls() -> Vec<(&'static str, Vec<f64>)> {
         ("variance(x)", vec![covariance(x, x)]),
         ("covariance(x, y)", vec![covariance(x, y)]),
         ("correlation(x, y)", vec![covariance(x, y) / (covariance(x, x) * covariance(y, y)).sqrt()]),
+        ("cross(A[0, :], A[1, :])", vec![0.25, 3.375, 1.625]),
         ("cumsum(x)", vec![0.5, -0.75, 1.25, 2.0]),
         ("outer(x, y)", x.iter().flat_map(|a| y.iter().map(move |b| a * b)).collect()),
         ("diag(x)", (0..16).map(|k| if k % 5 == 0 { x[k / 5] } else { 0.0 }).collect()),
@@ -171,7 +172,7 @@ fn all_are_called() {
 fn gradients() -> iverson::Result<()> {
     let mut text = String::new();
     let declared = "param x : [n] real\nparam y : [n] real\nparam a : real\nparam s : [2*n] real\nparam k : [m] real\nparam t : [n + m - 1] real\n\
-                    param A : [n, m] real\nparam B : [m, m] real\nparam K : [2, 2] real\nparam S : [2*n, 2*m] real\nparam P2 : [n + 2, m + 2] real\nparam u : [n + 2] real\nparam c : real\nparam P : [n + 1, m + 1] real\nassume n >= 1\nassume m >= 1\n";
+                    param A : [n, m] real\nparam B : [m, m] real\nparam K : [2, 2] real\nparam S : [2*n, 2*m] real\nparam P2 : [n + 2, m + 2] real\nparam u : [n + 2] real\nparam c : real\nparam P : [n + 1, m + 1] real\nparam v : [3] real\nparam z : [3] real\nassume n >= 1\nassume m >= 1\n";
     for (call, by) in [
         ("dot(x, y)", "x"),
         ("norm2(x)", "x"),
@@ -183,6 +184,7 @@ fn gradients() -> iverson::Result<()> {
         ("covariance(x, y)", "x"),
         ("correlation(x, y)", "x"),
         ("sum(y * cumsum(x))", "x"),
+        ("cross(v, z) @ z + norm2(cross(v, z))", "v"),
         ("sum(outer(x, y))", "x"),
         ("sum(kron(A, B)^2)", "A"),
         ("sum(khatri_rao(A, B)^2)", "A"),

@@ -16,11 +16,12 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
-use super::super::ast::ExprId;
-use super::Elaborator;
+use super::super::ast::{BinderKind, ExprId};
+use super::{Elaborator, Task};
 use crate::base::{Id, IndexId, work};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var, View};
+use crate::scalar::Op;
 use crate::solver::{Facts, target_range, within_shapes};
 use crate::term::Program;
 use crate::ty::RelationKind;
@@ -539,6 +540,11 @@ impl<'a> Elaborator<'a> {
         };
         let span = self.span(at);
         let sizes = sizes.map(|sizes| sizes.join(" and "));
+        let guard = match self.extremum_around() {
+            Some(View::ArgMin) => format!("put a condition before it: `if {condition} then .. else inf`"),
+            Some(_) => format!("put a condition before it: `if {condition} then .. else -inf`"),
+            None => format!("put a guard before it: `[{condition}] * ..`"),
+        };
         let help = match sizes {
             _ if never && args.iter().any(|(a, _)| a.as_constant().is_some_and(|k| k < 0)) => {
                 let from_the_end = |(a, extent): &(Affine, Size)| match a.as_constant() {
@@ -551,13 +557,25 @@ impl<'a> Elaborator<'a> {
             _ if never => "indices count from 0".to_owned(),
             // A fact about sizes is seldom meant to vary.
             Some(sizes) if indices.is_empty() => {
-                format!("declare `assume {sizes}`, or put a guard before it: `[{condition}] * ..`")
+                format!("declare `assume {sizes}`, or {guard}")
             }
-            Some(sizes) => format!("put a guard before it: `[{condition}] * ..`, or declare `assume {sizes}`"),
-            None => format!("put a guard before it: `[{condition}] * ..`"),
+            Some(sizes) => format!("{guard}, or declare `assume {sizes}`"),
+            None => guard,
         };
         self.diagnose(Diagnostic::new("out-of-bounds", span, message).help(help));
         None
+    }
+
+    /// The extremum around what is being read, of which a zero would be one of the numbers.
+    fn extremum_around(&self) -> Option<View> {
+        let around = self.tasks.iter().rev().find_map(|task| match task {
+            Task::Bound { kind: BinderKind::Max, .. } | Task::Fold(_, Op::Max, _) => Some(Some(View::ArgMax)),
+            Task::Bound { kind: BinderKind::Min, .. } | Task::Fold(_, Op::Min, _) => Some(Some(View::ArgMin)),
+            Task::ArgOf { view, .. } => Some(Some(*view)),
+            Task::Bound { .. } => Some(None),
+            _ => None,
+        });
+        around.flatten()
     }
 
     /// The indices that some index expressions mention; of quotients, those in what they divide.

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 use super::super::ast::{Expr, ExprId, Name, TypeExpr, TypeKind};
 use super::functions::{Closure, Held, Item};
-use super::names::{Binding, Global, closest};
+use super::names::{Binding, Global, Meaning, closest};
+use super::predicates::is_comparison;
 use super::sizes::show_formal;
 use super::stacks::{Argument, Formals, Stack};
 use super::text::count;
@@ -55,6 +56,15 @@ impl<'a> Elaborator<'a> {
             || self.globals.contains_key(name)
     }
 
+    /// Whether a name is that of a function.
+    pub(super) fn is_function(&self, name: &str) -> bool {
+        match self.peek(name) {
+            Meaning::Function(_) | Meaning::Callable(Global::Function(_) | Global::Definition(_)) => true,
+            Meaning::Unknown => self.is_callable(name),
+            _ => false,
+        }
+    }
+
     /// Reports a callee that means nothing.
     pub(super) fn unknown_callee(&mut self, name: &str, span: Span) {
         let builtin: Vec<String> = Op::all().iter().map(|op| op.name().into_owned()).collect();
@@ -63,6 +73,7 @@ impl<'a> Elaborator<'a> {
         let mut diagnostic =
             Diagnostic::new("unknown-name", span, format!("there is no function or relation `{name}`"));
         diagnostic = diagnostic.help(match (foreign::function(name), close) {
+            (Some(help), _) if self.is_beside_operator(span) => foreign::as_operand(help),
             (Some(help), _) => help.to_owned(),
             (None, Some(close)) => format!("did you mean `{close}`?"),
             (None, None) => format!(
@@ -70,6 +81,19 @@ impl<'a> Elaborator<'a> {
             ),
         });
         self.diagnose(diagnostic);
+    }
+
+    /// Whether the call whose name stands at a place is an operand of an operator.
+    fn is_beside_operator(&self, name: Span) -> bool {
+        let ast = self.frame.source.ast;
+        work::charge(ast.exprs.len());
+        let is_call = |e: &ExprId| matches!(ast.exprs.get(*e), Some(Expr::Call { callee, .. }) if callee.span == name);
+        ast.exprs.iter().any(|(_, e)| match e {
+            Expr::Binary(op, a, b) => !is_comparison(*op) && (is_call(a) || is_call(b)),
+            Expr::Unary(_, a) => is_call(a),
+            Expr::Access { array, .. } => is_call(array),
+            _ => false,
+        })
     }
 
     /// A call that should give a value.
@@ -181,7 +205,8 @@ impl<'a> Elaborator<'a> {
             Some(Expr::Name(name)) => name.as_str(),
             _ => "A",
         };
-        let help = match foreign::argument(name, function, tensor) {
+        let axes = self.literal_integers(at);
+        let help = match foreign::argument(name, function, tensor, &axes) {
             _ if Op::from_name(synonym(function)).is_some() && !SPECIAL.contains(&function) => {
                 format!("it is of numbers, and of a tensor that of each element: `{function}({tensor})`")
             }
@@ -193,6 +218,25 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         self.diagnose(Diagnostic::new("named-argument", span, message).help(help));
         true
+    }
+
+    /// The integers that an argument with a name gives, `axis = 1` and `axis = (0, 1)`.
+    fn literal_integers(&self, arg: ExprId) -> Vec<i64> {
+        let (mut found, mut rest) = (Vec::new(), Some(arg));
+        if let Expr::Binary(_, _, value) = self.expr(arg) {
+            rest = Some(*value);
+        }
+        while let Some(e) = rest.take() {
+            let integer = match self.expr(e) {
+                Expr::Pair(first, others) => {
+                    rest = Some(*others);
+                    self.constant(*first)
+                }
+                _ => self.constant(e),
+            };
+            found.extend(integer);
+        }
+        found
     }
 
     /// The argument `keepdims = ..` and its name.
@@ -238,8 +282,8 @@ impl<'a> Elaborator<'a> {
             return;
         }
         match self.peek(name) {
-            super::names::Meaning::Unknown => self.unknown_callee(name, span),
-            super::names::Meaning::Error => self.fail(),
+            Meaning::Unknown => self.unknown_callee(name, span),
+            Meaning::Error => self.fail(),
             _ => {
                 let message = format!("`{name}` is not a function");
                 let help = if args.len() == 1 {
@@ -373,7 +417,19 @@ impl<'a> Elaborator<'a> {
         }
         let name = name.text.as_str();
         let curried = found > params.len() && matches!(source.ast.exprs[body], Expr::Function { .. });
-        let help = curried.then(|| format!("it gives a function, which takes the others: `{name}(..)(..)`"));
+        let help = match params {
+            _ if found == params.len() => None,
+            _ if curried => Some(format!("it gives a function, which takes the others: `{name}(..)(..)`")),
+            [(param, _)] if anonymous && param.text.starts_with('(') => {
+                Some("its parameter is a pair; a function of two is `fn a, b. e`".to_owned())
+            }
+            _ if anonymous => None,
+            _ => Some(self.declared_as(def)),
+        };
+        let help = help.map(|help| match foreign::with_order(name) {
+            Some(others) if found > params.len() => others.to_owned(),
+            _ => help,
+        });
         self.takes_or(name, params.len(), found, span, help)
     }
 
@@ -497,12 +553,17 @@ impl<'a> Elaborator<'a> {
     fn warn_of_empty(&mut self, def: usize, sizes: &BTreeMap<&'a str, Size>, span: Span) {
         let empty = sizes.iter().find_map(|(name, size)| Some((name, size.as_constant().filter(|n| *n <= 0)?)));
         let Some((size, n)) = empty.filter(|_| self.depth() == 0) else { return };
+        let message = format!("`{}` is empty here: its size `{size}` is {n}", self.definitions[def].name.text);
+        let help = self.declared_as(def);
+        self.warnings.push(Diagnostic::new("empty-by-size", span, message).help(help));
+    }
+
+    /// The header of a definition in a sentence.
+    fn declared_as(&self, def: usize) -> String {
         let Definition { name, params, source, .. } = &self.definitions[def];
         let params: Vec<String> =
             params.iter().map(|(name, ty)| format!("{} : {}", name.text, show_formal(source, ty))).collect();
-        let message = format!("`{}` is empty here: its size `{size}` is {n}", name.text);
-        let help = format!("it is declared as `{}({})`", name.text, params.join(", "));
-        self.warnings.push(Diagnostic::new("empty-by-size", span, message).help(help));
+        format!("it is declared as `{}({})`", name.text, params.join(", "))
     }
 
     fn argument_sizes(

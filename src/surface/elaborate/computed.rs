@@ -399,8 +399,8 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let Expr::Binder { body, index: name, kind, .. } = self.expr(at) else { return };
         self.leave_index(&name.text, extent.as_ref());
-        let value = self.pop_value_in(Place::Total(binder(*kind)));
-        let value = self.real(value, *body, binder(*kind));
+        let value = self.pop_value_in(Place::Total(kind.word()));
+        let value = self.real(value, *body, kind.word());
         let tensor = value.zip(extent).and_then(|(body, extent)| self.push(Term::Gen { index, extent, body }, span));
         let moved = self.leave_moved(tensor, "v", span);
         self.affines.push(moved.map(|(var, args)| {
@@ -631,18 +631,5 @@ impl<'a> Elaborator<'a> {
             }
         }
         answers.pop().unwrap_or(false)
-    }
-}
-
-/// The word that introduces a binder.
-pub(super) fn binder(kind: BinderKind) -> &'static str {
-    match kind {
-        BinderKind::Gen => "gen",
-        BinderKind::Sum => "sum",
-        BinderKind::Max => "max",
-        BinderKind::Min => "min",
-        BinderKind::ArgMax => "argmax",
-        BinderKind::ArgMin => "argmin",
-        BinderKind::Exists => "exists",
     }
 }

@@ -29,7 +29,7 @@ use crate::ty::{Format, Param, Relation, RelationKind, Signature, Storage, TypeI
 
 /// The library written in the language, read once.
 pub(super) fn parse_prelude() -> Ast {
-    super::super::parser::parse(include_str!("../prelude.iv")).0
+    super::super::parser::parse(super::super::LIBRARY).0
 }
 
 /// The declarations read so far.

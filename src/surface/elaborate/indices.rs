@@ -5,10 +5,10 @@
 //! Refused: products of two indices, division but by integers, values.
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
-use super::names::Meaning;
+use super::names::{Global, Meaning};
 use super::text::{count, noun};
 use super::{Elaborator, MAX_OPERANDS, Task};
-use crate::base::{Span, VarId, work};
+use crate::base::{RelationId, Span, VarId, work};
 use crate::error::Diagnostic;
 use crate::foreign;
 use crate::index::{Affine, Application, Overflow, RelationRef, Size, Var, View};
@@ -92,7 +92,11 @@ impl<'a> Elaborator<'a> {
                 }
                 Meaning::Callable(_) | Meaning::Function(_) => {
                     let message = format!("an index is expected, but `{name}` is {}", self.noun_of(name));
-                    return Err(Some(Diagnostic::new("value-as-index", span, message)));
+                    let diagnostic = Diagnostic::new("value-as-index", span, message);
+                    return Err(Some(match self.globals.get(name.as_str()) {
+                        Some(Global::Map(map)) => diagnostic.help(self.places_of_map(*map, name)),
+                        _ => diagnostic,
+                    }));
                 }
                 Meaning::Error => return Err(None),
                 Meaning::Unknown => {
@@ -128,6 +132,16 @@ impl<'a> Elaborator<'a> {
             other => return Err(Some(not_an_index(other, span))),
         }
         Ok(())
+    }
+
+    /// What to write instead of a whole map in the place of an index.
+    fn places_of_map(&self, map: RelationId, name: &str) -> String {
+        let shape = super::bounds::shape(&self.program, RelationRef::Input(map));
+        let places = shape.len().saturating_sub(1);
+        let indices: Vec<String> = (0..places).map(super::values::index_name).collect();
+        let ranges = indices.iter().zip(&shape).map(|(i, n)| format!("{i} < {}", self.show(n)));
+        let (ranges, indices) = (ranges.collect::<Vec<_>>().join(", "), indices.join(", "));
+        format!("each of its targets has indices, as in `gen {ranges}. x[{name}({indices})]`")
     }
 
     fn variable_as_index(&mut self, var: VarId, name: &str, span: Span) -> Result<Affine, Option<Diagnostic>> {
@@ -230,6 +244,9 @@ fn not_an_index(e: &Expr, span: Span) -> Diagnostic {
         Expr::Binary(op, ..) if !matches!(op, BinaryOp::MatMul | BinaryOp::Pow) => (noun(e), Some(foreign::MASK)),
         Expr::Unary(UnaryOp::Not, _) | Expr::Iverson { .. } => (noun(e), Some(foreign::MASK)),
         Expr::Access { .. } => (noun(e), Some(ELEMENTS)),
+        Expr::Call { callee, .. } if matches!(callee.text.as_str(), "range" | "arange") => {
+            (noun(e), Some(foreign::TOGETHER))
+        }
         _ => (noun(e), None),
     };
     let message = format!("an index expression is built from indices, sizes, integers and maps, found {found}");

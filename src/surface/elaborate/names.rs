@@ -100,6 +100,13 @@ impl<'a> Scopes<'a> {
         }
     }
 
+    /// Replaces the innermost binding of a name that was reported, so that other uses are no further problems.
+    pub(super) fn spoil(&mut self, name: &str) {
+        if let Some((_, binding)) = self.names.get_mut(name).and_then(|bindings| bindings.last_mut()) {
+            *binding = Binding::Error;
+        }
+    }
+
     fn visible(&self, depth: usize) -> impl Iterator<Item = &'a str> {
         self.names.iter().filter(move |(_, b)| b.last().is_some_and(|(at, _)| *at == depth)).map(|(name, _)| *name)
     }
@@ -147,7 +154,8 @@ pub(in crate::ir::surface) fn closest<'n>(name: &str, candidates: impl Iterator<
             return None;
         }
         if c.eq_ignore_ascii_case(name) {
-            return Some((0, c));
+            // An index that is not bound is no size that is written in capitals.
+            return (!matches!(name, "i" | "j" | "k" | "l")).then_some((0, c));
         }
         let k = edits(&letters, &c.chars().collect::<Vec<char>>(), limit)?;
         // One letter for another is no misspelling of a one-letter name.
@@ -267,6 +275,10 @@ impl<'a> Elaborator<'a> {
             self.diagnose(diagnostic.help(foreign::subscript(tensor, place)));
             return;
         }
+        // The transpose of something that is wrong.
+        if name.strip_suffix('\'').is_some_and(|base| matches!(self.peek(base), Meaning::Error)) {
+            return self.fail();
+        }
         // `y = sum(x)` as the whole program.
         let ast = self.frame.source.ast;
         if let Some(Expr::Binary(BinaryOp::Equal, left, _)) = ast.body.map(|body| &ast.exprs[body])
@@ -277,8 +289,9 @@ impl<'a> Elaborator<'a> {
         }
         diagnostic = diagnostic.help(match close {
             _ if name == "end" => {
-                "the end of an axis is left out, as in `x[1:]` and `x[:-1]`; places count from 0".to_owned()
+                "places count from 0 and the end of an axis is left out: `x[2:end]` is `x[1:]`, `x[1:end-1]` is `x[:-1]`, and `x[end]` is `x[-1]`".to_owned()
             }
+            _ if name == "e" => "the number is `exp(1)`, and its powers are `exp(x)`".to_owned(),
             Some(close) => format!("did you mean `{close}`?"),
             None if as_index => format!("an index is bound as in `sum {name} < n. ..`"),
             None => format!("declare it, as in `param {name} : real`, or bind it by `let`, `gen` or `sum`"),

@@ -5,9 +5,10 @@
 //! x[a:b:k]     ==  gen s < (b - a + k - 1) // k. x[a + k*s]    every k-th place, k a positive integer
 //! x[::-1]      ==  gen s < n. x[n - 1 - s]
 //! x[-1]        ==  x[n - 1]                                    a negative integer alone counts from the end, as an end of a part too
+//! x[-k]        ==  x[n - k]                                    for a size k, and x[:-k] is x[:n - k]
 //! ```
 //!
-//! No place is a negative integer, so there is one reading. Every place of a part is proved in bounds, as any access is: `x[a:b]` is never cut off where
+//! No place is negative, so there is one reading. Every place of a part is proved in bounds, as any access is: `x[a:b]` is never cut off where
 //! `b` is beyond the axis. A part has the same length at all values of indices, so `x[i:i + k]` has one, and `x[:i]` is refused. A part beside whole
 //! axes makes each of these a part as well, since axes keep their order.
 
@@ -15,7 +16,7 @@ use super::super::ast::{Expr, ExprId};
 use super::Elaborator;
 use crate::base::{IndexId, Span};
 use crate::error::Diagnostic;
-use crate::index::{Affine, Size};
+use crate::index::{Affine, Size, Var};
 use crate::term::TermId;
 
 /// What stands for an axis in an access.
@@ -166,10 +167,11 @@ impl Elaborator<'_> {
     }
 }
 
-/// A negative integer counts from the end of the axis.
+/// A negative integer counts from the end of the axis, and so does what is subtracted from nothing, `-k` for a size `k`.
 fn from_the_end(place: Affine, axis: &Size) -> Affine {
-    match place.as_constant() {
-        Some(k) if k < 0 => axis.add_constant(k).unwrap_or(place),
-        _ => place,
+    let is_negative = place.terms().iter().all(|(v, k)| matches!(v, Var::Size(_)) && *k < 0) && place.offset() <= 0;
+    match is_negative && place != Affine::default() {
+        true => axis.add(&place).unwrap_or(place),
+        false => place,
     }
 }

@@ -7,7 +7,7 @@
 //! A comparison compares integers if both sides are index expressions, else reals.
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
-use super::computed::{Slot, binder};
+use super::computed::Slot;
 use super::names::{Binding, Global, Meaning};
 use super::text::{count, noun};
 use super::{Elaborator, MAX_OPERANDS, Task};
@@ -113,7 +113,7 @@ impl<'a> Elaborator<'a> {
             work::charge(1);
             match self.expr(e) {
                 Expr::Binder { kind, body, .. } => {
-                    word = word.or(Some(binder(*kind)));
+                    word = word.or(Some(kind.word()));
                     e = *body;
                 }
                 Expr::Iverson { body, .. } if word.is_some() => e = *body,
@@ -407,7 +407,7 @@ fn application(a: &Affine) -> Option<&Application> {
     }
 }
 
-fn is_comparison(op: BinaryOp) -> bool {
+pub(super) fn is_comparison(op: BinaryOp) -> bool {
     use BinaryOp::{Equal, Greater, GreaterEqual, Less, LessEqual, NotEqual};
     matches!(op, Less | LessEqual | Greater | GreaterEqual | Equal | NotEqual)
 }

@@ -41,7 +41,7 @@ impl Elaborator<'_> {
     pub(super) fn quotient(&mut self, at: ExprId) {
         let Expr::Binary(op, a, by) = self.expr(at) else { return };
         if self.constant(*by).is_none_or(|by| by <= 0) {
-            let diagnostic = not_a_divisor(self.span(at), *op, Some(self.expr(*by)));
+            let diagnostic = not_a_divisor(self.span(at), *op, (*a, *by), self.frame.source.ast);
             self.diagnose(diagnostic);
             self.affines.push(None);
             return;

@@ -12,6 +12,7 @@
 use super::super::ast::{Expr, ExprId, LoopKind};
 use super::functions::Place;
 use super::names::Binding;
+use super::sizes::may_be_equal;
 use super::text::with_article;
 use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId};
@@ -165,7 +166,7 @@ impl<'a> Elaborator<'a> {
     /// Whether the leading size of a shape is not another for sure, and may be declared to be equal.
     fn may_be_equal(&self, n: &Size, shape: &[Size]) -> bool {
         let first = shape.first().filter(|m| *m != n && self.depth() == 0);
-        first.is_some_and(|m| !Pred::equal(n, m).is_ok_and(|p| p.is_false()))
+        first.is_some_and(|m| may_be_equal(n, m))
     }
 
     /// A value with another type whose sizes are equal for what is known here, element by element.

@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::super::ast::{BinaryOp, Expr, ExprId, Name, TypeExpr, TypeKind, UnaryOp};
+use super::super::ast::{Ast, BinaryOp, Expr, ExprId, Name, TypeExpr, TypeKind, UnaryOp};
 use super::calls::Definition;
 use super::names::{Global, Meaning, closest};
-use super::text::noun;
+use super::text::{noun, symbol};
 use super::typings::Actual;
 use super::{Elaborator, Source};
 use crate::base::Span;
@@ -91,7 +91,7 @@ fn linear_within<'a>(source: &Source<'a>, e: ExprId, depth: usize) -> Result<Lin
             },
             Expr::Binary(op @ (BinaryOp::FloorDiv | BinaryOp::Rem), a, b) => {
                 let Some(by) = constant(b).filter(|by| *by > 0) else {
-                    return Err(Some(not_a_divisor(span, *op, source.ast.exprs.get(*b))));
+                    return Err(Some(not_a_divisor(span, *op, (*a, *b), source.ast)));
                 };
                 if depth >= MAX_QUOTIENT_NESTING {
                     let message = format!("floor divisions nest to a depth of at most {MAX_QUOTIENT_NESTING}");
@@ -117,13 +117,51 @@ fn linear_within<'a>(source: &Source<'a>, e: ExprId, depth: usize) -> Result<Lin
     Ok(size)
 }
 
+/// Whether two sizes that differ may be declared to be equal: not where they never are, nor where sizes would have to be zero for it.
+pub(super) fn may_be_equal(n: &Size, m: &Size) -> bool {
+    let Ok(difference) = n.sub(m) else { return true };
+    let signs = difference.terms().iter().map(|(_, k)| k.signum()).chain([difference.offset().signum()]);
+    let (least, most) = signs.fold((0, 0), |(least, most), sign| (sign.min(least), sign.max(most)));
+    least < 0 && most > 0 && !Pred::equal(n, m).is_ok_and(|p| p.is_false())
+}
+
 /// That `//` and `%` take a positive integer.
-pub(super) fn not_a_divisor(span: Span, op: BinaryOp, divisor: Option<&Expr>) -> Diagnostic {
+pub(super) fn not_a_divisor(span: Span, op: BinaryOp, (a, by): (ExprId, ExprId), ast: &Ast) -> Diagnostic {
     let problem = Diagnostic::new("not-affine", span, "the divisor of `//` and `%` is a positive integer literal");
-    problem.help(match (op, divisor) {
-        (BinaryOp::Rem, Some(Expr::Name(_))) => foreign::AROUND,
-        _ => "as in `n // 2` and `i % 3`; numbers are divided by `/`",
+    problem.help(match (op, ast.exprs.get(by)) {
+        (BinaryOp::Rem, Some(Expr::Name(size))) => around(a, size, ast),
+        _ => "as in `n // 2` and `i % 3`; numbers are divided by `/`".to_owned(),
     })
+}
+
+/// What to write instead of the remainder of a place by a size.
+fn around(place: ExprId, size: &str, ast: &Ast) -> String {
+    let atom = |e: ExprId| match ast.exprs.get(e) {
+        Some(Expr::Name(name)) => Some(name.clone()),
+        Some(Expr::Number { integer: Some(k), .. }) => Some(k.to_string()),
+        _ => None,
+    };
+    // The terms of a sum, from the last to the first.
+    let (mut terms, mut rest) = (Vec::new(), place);
+    while let Some(Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub), left, right)) = ast.exprs.get(rest) {
+        terms.push((*op, atom(*right)));
+        rest = *left;
+    }
+    terms.push((BinaryOp::Add, atom(rest)));
+    let is_before = terms.iter().any(|(op, _)| *op == BinaryOp::Sub);
+    // Where the size is added, it is for the remainder to be none of a negative place.
+    terms.retain(|(_, term)| term.as_deref() != Some(size));
+    let mut text = String::new();
+    for (op, term) in terms.iter().rev() {
+        let Some(term) = term.as_deref().filter(|_| terms.len() < 8) else {
+            return foreign::around("i + 1", size, false);
+        };
+        match (text.is_empty(), op) {
+            (true, _) => text.push_str(term),
+            (false, op) => text.push_str(&format!(" {} {term}", symbol(*op))),
+        }
+    }
+    foreign::around(&text, size, is_before)
 }
 
 /// What a part of a size means; nothing where that is not known.
@@ -397,7 +435,7 @@ impl<'a> Elaborator<'a> {
             Part::Quotient(..) => None,
         });
         match formal {
-            Some(Ok(n)) if self.depth() == 0 && !Pred::equal(&n, size).is_ok_and(|p| p.is_false()) => {
+            Some(Ok(n)) if self.depth() == 0 && may_be_equal(&n, size) => {
                 let (n, size) = (self.show(&n), self.show(size));
                 diagnostic.help(format!("if they are equal, say so: `assume {size} = {n}`"))
             }
@@ -580,7 +618,7 @@ pub(super) fn check_parameters<'a>(
     for (name, _) in params {
         if let Some(old) = names.insert(&name.text, "a parameter") {
             let message = format!("`{}` is {old} of this definition already", name.text);
-            problems.push(Diagnostic::new("duplicate-name", name.span, message));
+            problems.push(Diagnostic::new("duplicate-name", name.span, message).help("choose another name"));
         }
     }
     if sound && problems.is_empty() { Ok(()) } else { Err(problems) }

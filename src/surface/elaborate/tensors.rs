@@ -25,10 +25,12 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::ast::{Ast, BinaryOp, Expr, ExprId, UnaryOp};
+use super::sizes::may_be_equal;
 use super::values::index_name;
 use super::{Elaborator, Task};
 use crate::base::{IndexId, SideTable, Span, VarId, work};
 use crate::error::Diagnostic;
+use crate::foreign;
 use crate::index::{Affine, Checked, Pred, Size, View};
 use crate::scalar::{Function, Number, Op};
 use crate::term::{Term, TermId};
@@ -324,7 +326,7 @@ impl<'a> Elaborator<'a> {
         } else if a.len() == b.len() {
             let mut differ = a.iter().zip(b).filter(|(a, b)| a != b);
             match differ.next() {
-                Some((n, m)) if !Pred::equal(n, m).is_ok_and(|p| p.is_false()) => {
+                Some((n, m)) if may_be_equal(n, m) => {
                     format!("if the sizes are equal, say so: `assume {} = {}`", self.show(n), self.show(m))
                 }
                 _ => "write it for each element, as in `gen i < n. ..`".to_owned(),
@@ -341,9 +343,18 @@ impl<'a> Elaborator<'a> {
         if args.len() != 1 {
             let span = self.span(at);
             let message = format!("`{name}` takes one tensor, found {} arguments", args.len());
-            self.diagnose(Diagnostic::new("wrong-arity", span, message).help(format!(
-                "`{name}(x)` is over all axes; over one it is written with indices, as in `gen j < m. {name} i < n. x[i, j]`"
-            )));
+            let name_of = |e: &ExprId| match self.expr(*e) {
+                Expr::Name(name) => Some(name.as_str()),
+                _ => None,
+            };
+            let first = args.first().and_then(name_of);
+            let last = args.last().and_then(|e| self.constant(*e));
+            let help = match (first, last) {
+                (Some(f), _) if self.is_function(f) || foreign::function(f).is_some() => foreign::each_of(name, f),
+                (tensor, Some(axis)) if args.len() == 2 => foreign::along(name, tensor.unwrap_or("A"), axis),
+                _ => format!("`{name}(x)` is over all axes; over one it is `{name}(A, axis = 0)`"),
+            };
+            self.diagnose(Diagnostic::new("wrong-arity", span, message).help(help));
             self.values.push(None);
             return;
         }

@@ -1,7 +1,6 @@
 //! Values: everything that has a type.
 
 use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
-use super::computed::binder;
 use super::found::Made;
 use super::functions::{Item, Place};
 use super::names::{Binding, Global, Meaning};
@@ -11,6 +10,7 @@ use super::text::{count, symbol};
 use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId};
 use crate::error::Diagnostic;
+use crate::foreign;
 use crate::index::{Affine, Pred, Size};
 use crate::scalar::{Function, Number, Op};
 use crate::term::{Term, TermId};
@@ -294,6 +294,14 @@ impl<'a> Elaborator<'a> {
         let b = self.pop_value();
         let a = self.pop_value();
         let Expr::Binary(_, left, right) = self.expr(at) else { return };
+        let is_tensor = |e: &TermId| self.real_shape(*e).is_some_and(|shape| !shape.is_empty());
+        if self.frame.source.ast.dots.contains(&at) && [a, b].iter().flatten().filter(|e| is_tensor(e)).count() == 2 {
+            let message = "`·` between tensors has two readings";
+            let help = foreign::DOT;
+            self.diagnose(Diagnostic::new("product-of-tensors", span, message).help(help));
+            self.values.push(None);
+            return;
+        }
         let value = self.elementwise(vec![a, b], &[*left, *right], symbol(op), span, |this, operands| {
             let [a, b] = <[TermId; 2]>::try_from(operands).ok()?;
             this.operation(op, a, b, span)
@@ -352,12 +360,37 @@ impl<'a> Elaborator<'a> {
                     span,
                     format!("`{word}` takes a pair, found a value of type `{}`", self.show_type(ty)),
                 );
-                self.diagnose(diagnostic);
+                let is_vector = self.real_shape(e).is_some_and(|shape| shape.len() == 1);
+                // The name of what a pattern takes apart is none that can be written.
+                match self.whole_of_pattern(at) {
+                    Some(whole) => {
+                        self.scopes.spoil(whole);
+                        let first = whole.trim_matches(['(', ')']).trim_end_matches("..").trim_end();
+                        let help = match is_vector {
+                            true => format!("a pattern takes a pair apart; elements of a vector `v` are `let {first} = v[0]`, and so on"),
+                            false => "a pattern takes a pair apart, as in `let (a, b) = (x, y)`".to_owned(),
+                        };
+                        self.diagnose(diagnostic.help(help));
+                    }
+                    None if is_vector => self.diagnose(diagnostic.help("an element of a vector is `v[0]`")),
+                    None => self.diagnose(diagnostic),
+                }
                 return None;
             }
             self.push(if side == Side::Fst { Term::Fst(e) } else { Term::Snd(e) }, span)
         });
         self.values.push(value);
+    }
+
+    /// The name of the value that a pattern takes apart, of which a part is read here.
+    fn whole_of_pattern(&self, mut at: ExprId) -> Option<&'a str> {
+        while let Expr::Fst(e) | Expr::Snd(e) = self.expr(at) {
+            at = *e;
+        }
+        match self.expr(at) {
+            Expr::Name(name) if name.starts_with('(') => Some(name),
+            _ => None,
+        }
     }
 
     /// `fst e` of an array of pairs is the array of firsts: `let v = e in gen i < n. fst v[i]`.
@@ -557,7 +590,7 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let Expr::Binder { index: name, body: operand, .. } = self.expr(at) else { return };
         self.leave_index(&name.text, extent.as_ref());
-        let body = self.pop_value_in(if kind == BinderKind::Gen { Place::Tensor } else { Place::Total(binder(kind)) });
+        let body = self.pop_value_in(if kind == BinderKind::Gen { Place::Tensor } else { Place::Total(kind.word()) });
         if let (BinderKind::Sum, Some(body), Some(extent)) = (kind, body, &extent)
             && let Some(shape) = self.shape_of_summand(body, extent)
             && self.mentions_name(*operand, &name.text)
@@ -568,7 +601,7 @@ impl<'a> Elaborator<'a> {
         }
         let body = match kind {
             BinderKind::Gen => body,
-            _ => self.real(body, *operand, binder(kind)),
+            _ => self.real(body, *operand, kind.word()),
         };
         let value = body.zip(extent).and_then(|(body, extent)| match kind {
             BinderKind::Gen => self.push(Term::Gen { index, extent, body }, span),

@@ -1,5 +1,7 @@
 //! Binders: their indices, ranges and bodies.
 
+use rustc_hash::FxHashMap;
+
 use super::frame::{Frame, Made, Range};
 use super::{Operand, Parser, starts_operand};
 use crate::base::Span;
@@ -16,10 +18,19 @@ impl Parser<'_> {
 
     pub(super) fn binder(&mut self, kind: BinderKind) -> Option<Operand> {
         let start = self.advance().span;
+        if let Some(operand) = self.over_entries(kind) {
+            return Some(operand);
+        }
         self.binder_indices(kind, Made::Itself, start)
     }
 
     pub(super) fn binder_indices(&mut self, kind: BinderKind, made: Made, start: Span) -> Option<Operand> {
+        if self.token() == Token::Foreign {
+            // `sum |x|`: what was reported stands in the place of the indices.
+            let lhs = self.error_leaf();
+            self.open(Frame::Unknown { lhs });
+            return None;
+        }
         let open = self.eat(Token::LeftParen);
         let (index, inclusive) = self.binder_index(false);
         self.open(Frame::Extent { kind, made, open, index, inclusive, done: Vec::new(), start });
@@ -93,8 +104,15 @@ impl Parser<'_> {
         let inclusive = self.eat(Token::LessEqual).is_some();
         if !inclusive && self.eat(Token::Less).is_none() {
             let message = format!("expected `<` and the range of the index, found {}", self.found());
-            let help = format!("indices run from 0 to below the range, as in `{} < n`", name.text);
-            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+            let end = if name.text == "n" { "m" } else { "n" };
+            let help = format!("indices run from 0 to below the range, as in `{} < {end}`", name.text);
+            // Of several it is said once.
+            let between = self.unranged.and_then(|end| self.text.get(end as usize..name.span.start as usize));
+            if between.is_none_or(|between| between.trim() != ",") {
+                self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+            }
+            self.reported_at = Some(self.current.span.start);
+            self.unranged = Some(name.span.end);
             if matches!(self.token(), Token::Equal | Token::Colon | Token::In) {
                 self.advance();
                 self.skip_range_of_others();
@@ -112,8 +130,41 @@ impl Parser<'_> {
         self.node(Expr::Binary(BinaryOp::Add, end.id, one.id), end.span).id
     }
 
+    /// The indices of a binder, each behind those that its range mentions: `sum i < j, j < n. e` is reported.
+    fn in_order(&mut self, kind: BinderKind, made: Made, mut indices: Vec<(Name, ExprId)>) -> Vec<(Name, ExprId)> {
+        let mut mentioned: FxHashMap<String, usize> = FxHashMap::default();
+        let mut found = None;
+        for (at, (index, extent)) in indices.iter().enumerate() {
+            found = mentioned.get(&index.text).map(|before| (*before, at));
+            if found.is_some() {
+                break;
+            }
+            let mut end = *extent;
+            while let Some(Expr::Binary(BinaryOp::Add | BinaryOp::Sub, left, _)) = self.ast.exprs.get(end) {
+                end = *left;
+            }
+            if let Some(Expr::Name(name)) = self.ast.exprs.get(end) {
+                mentioned.entry(name.clone()).or_insert(at);
+            }
+        }
+        let Some((before, behind)) = found else { return indices };
+        let range = |(index, extent): &(Name, ExprId)| {
+            self.in_one_line(index.span.to(self.ast.spans.get(*extent).copied().unwrap_or_default()))
+        };
+        let word = if made == Made::Itself { kind.word() } else { "sum" };
+        let (first, second) = (range(&indices[behind]), range(&indices[before]));
+        let message = format!("the range of `{}` ends at an index that stands behind it", indices[before].0.text);
+        let help = format!("an index stands behind those that its range mentions: `{word} {first}, {second}. e`");
+        let span = indices[before].0.span;
+        self.push_diagnostic(Diagnostic::new("range-order", span, message).help(help));
+        let moved = indices.remove(behind);
+        indices.insert(before, moved);
+        indices
+    }
+
     /// `gen i < n, j < m. e` is `gen i < n. gen j < m. e`.
     pub(super) fn open_bodies(&mut self, kind: BinderKind, made: Made, indices: Vec<(Name, ExprId)>, start: Span) {
+        let indices = self.in_order(kind, made, indices);
         if made == Made::Product {
             for (k, (index, extent)) in indices.into_iter().enumerate() {
                 let start = if k == 0 { start } else { index.span };

@@ -244,25 +244,43 @@ impl Parser<'_> {
     /// `(a : [n] real, ..) : real = e`
     #[allow(clippy::type_complexity)]
     fn def_body(&mut self) -> Option<(Vec<(Name, TypeExpr)>, Option<TypeExpr>, ExprId)> {
+        let mut untyped = false;
         let params = self.list("parameters such as `(a : real)`", |parser| {
             let name = parser.name("the name of a parameter")?;
-            if parser.token() != Token::Colon {
-                let message =
-                    format!("expected `:` and a type behind the name of a parameter, found {}", parser.found());
-                let help = "parameters have types, as in `def f(x : [n] real, s : real) = ..`";
-                parser.report(Diagnostic::new("unexpected-token", parser.current.span, message).help(help));
-                return None;
+            if matches!(parser.token(), Token::Comma | Token::RightParen) {
+                // Of several it is said once. The name is bound all the same, so that its uses are no further problems.
+                if !std::mem::replace(&mut untyped, true) {
+                    let message =
+                        format!("expected `:` and a type behind the name of a parameter, found {}", parser.found());
+                    let help = "parameters have types, as in `def f(x : [n] real, s : real) = ..`; those of `let f = fn x, y. ..` are numbers";
+                    parser.report(Diagnostic::new("unexpected-token", parser.current.span, message).help(help));
+                }
+                return Some((name, parser.error_type()));
             }
-            parser.advance();
+            parser.expect(Token::Colon, "and a type behind the name of a parameter").then_some(())?;
             Some((name, parser.ty(0)?))
         })?;
         let mut result = None;
+        if self.token() == Token::Colon && self.begins_block() {
+            let message = "expected `=` and the body of the definition, found `:`";
+            let help = "its body stands behind `=`, and is one expression: `def f(x : real) = x^2`";
+            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+            self.advance();
+            return Some((params, result, self.expression(&[]).id));
+        }
         if matches!(self.token(), Token::Colon | Token::Arrow) {
             self.advance();
             result = Some(self.ty(0)?);
         }
         self.expect(Token::Equal, "and the body of the definition").then_some(())?;
         Some((params, result, self.expression(&[]).id))
+    }
+
+    /// Whether the text behind a colon is no type, but a body as in Python: on the next line, or behind `return`.
+    fn begins_block(&self) -> bool {
+        let next = self.lexer.clone().next(&mut Vec::new());
+        let is_type = matches!(next.token, Token::Real | Token::LeftBracket | Token::LeftParen | Token::Name);
+        next.starts_line || !is_type || self.text.get(next.span.range()) == Some("return")
     }
 
     fn fun(&mut self) -> Option<Decl> {

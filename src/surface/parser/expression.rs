@@ -9,7 +9,7 @@ use crate::foreign;
 use crate::lexer::{Lexeme, Token};
 use crate::scalar::Op;
 use crate::surface::MAX_TYPE_NESTING;
-use crate::surface::ast::{Arm, BinaryOp, BinderKind, Expr, ExprId, LoopKind, Name, UnaryOp};
+use crate::surface::ast::{Arm, BinaryOp, BinderKind, Decl, Expr, ExprId, LoopKind, Name, UnaryOp};
 
 impl Parser<'_> {
     /// An expression up to a token that cannot continue it. `stops` are the tokens by which the caller ends it.
@@ -97,6 +97,9 @@ impl Parser<'_> {
             Token::Gen => self.binder(BinderKind::Gen),
             Token::Sum => {
                 self.advance();
+                if let Some(operand) = self.over_entries(BinderKind::Sum) {
+                    return Some(operand);
+                }
                 match self.token() {
                     Token::LeftParen if !self.indices_in_parentheses() => {
                         self.call(Name { text: "sum".to_owned(), span })
@@ -183,6 +186,7 @@ impl Parser<'_> {
     fn operand_name(&mut self, span: Span) -> Option<Operand> {
         match self.token() {
             _ if self.begins_foreign_function(span) => self.foreign_function(span),
+            token if !self.current.starts_line && starts_operand(token) && self.is_habit_in_front(span) => None,
             Token::LeftParen if !self.current.starts_line => match self.made(span) {
                 Some(made) if self.indices_in_parentheses() => self.binder_indices(BinderKind::Sum, made, span),
                 _ => self.call(self.name_at(span)),
@@ -243,7 +247,18 @@ impl Parser<'_> {
         let end = self.current.span.end as usize;
         let called =
             name.end == self.current.span.start && self.text.get(end..).is_some_and(|rest| rest.starts_with('('));
-        called && self.text.get(name.range()).is_some_and(|name| Op::from_name(name).is_some() || name == "log")
+        let is_function =
+            |name: &str| Op::from_name(name).is_some() || name == "log" || self.is_declared_function(name);
+        called && self.text.get(name.range()).is_some_and(|name| is_function(name) || !self.ends_range(0))
+    }
+
+    /// Whether a `def` or a `fun` in front of this place has a name.
+    pub(super) fn is_declared_function(&self, text: &str) -> bool {
+        let has_name = |decl: &Decl| match decl {
+            Decl::Def { name, .. } | Decl::Fun { name, .. } => name.text == text,
+            _ => false,
+        };
+        self.ast.decls.iter().any(has_name)
     }
 
     /// What a `let` binds and its `=`, in front of the value.
@@ -337,6 +352,35 @@ impl Parser<'_> {
         self.node(Expr::Binary(BinaryOp::Pow, base.id, power.id), base.span.to(end))
     }
 
+    /// Whether the point here is that of the number in front of it, `1.`, and ends no range.
+    fn is_point_of_number(&self, operand: Operand, base: usize, stops: &[Token]) -> bool {
+        let (token, start, end) = (self.token(), self.current.span.start, self.current.span.end as usize);
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        let is_member = |rest: &str| rest.starts_with(|c: char| c.is_alphabetic() || c == '.');
+        token == Token::Dot
+            && start == operand.span.end
+            && self.text.get(operand.span.range()).is_some_and(is_number)
+            && !self.text.get(end..).is_some_and(is_member)
+            && !stops.contains(&token)
+            && !self.ends_range(base)
+    }
+
+    /// The number in front of the point here, which has no digits behind it.
+    fn without_digits(&mut self, number: Operand) -> Operand {
+        let message = "expected a digit behind the point of a number";
+        let span = number.span.to(self.current.span);
+        let help = format!("it is written `{}.0`", self.text.get(number.span.range()).unwrap_or("1"));
+        self.report(Diagnostic::new("bad-number", span, message).help(help));
+        self.advance();
+        number
+    }
+
+    /// Whether a point ends the innermost group.
+    fn ends_range(&self, base: usize) -> bool {
+        let group = self.frames.iter().skip(base).rfind(|frame| frame.level().is_none());
+        group.is_some_and(|frame| frame.accepts(Token::Dot))
+    }
+
     /// Whether this line begins anew with a `-`: it is indented no deeper than the line of the `let` or declaration whose value ends.
     fn begins_with_minus(&self, base: usize) -> bool {
         if self.token() != Token::Minus || !self.current.starts_line {
@@ -377,6 +421,9 @@ impl Parser<'_> {
             }
             self.open(Frame::Apply { open, function: operand, args: Vec::new() });
             return Next::Expect;
+        }
+        if self.is_point_of_number(operand, base, stops) {
+            return Next::Operand(self.without_digits(operand));
         }
         if let Token::Raised(exponent) = token {
             return Next::Operand(self.raised(operand, exponent));
@@ -426,21 +473,27 @@ impl Parser<'_> {
             self.binding(start);
             return next;
         }
-        if matches!(self.frames.last(), Some(Frame::ScanRange { .. })) && self.at_word("down") {
-            self.scan_down();
-            return Next::Operand(operand);
-        }
-        if matches!(self.frames.last(), Some(Frame::CaseValue { .. })) && self.at_word("of") {
-            return self.case_of(operand);
-        }
-        if matches!(self.frames.last(), Some(Frame::IterateInit { .. })) && self.at_word("while") {
-            return self.iterate_while(operand);
+        if let Some(next) = self.word_behind(operand) {
+            return next;
         }
         if self.frames.last().is_some_and(|frame| frame.accepts(token)) {
             let end = self.advance().span;
             return self.end_group(token, end, operand);
         }
         self.recover(operand, base, stops)
+    }
+
+    /// Goes on behind an operand with a word that is a name elsewhere.
+    fn word_behind(&mut self, operand: Operand) -> Option<Next> {
+        match self.frames.last() {
+            Some(Frame::ScanRange { .. }) if self.at_word("down") => {
+                self.scan_down();
+                Some(Next::Operand(operand))
+            }
+            Some(Frame::CaseValue { .. }) if self.at_word("of") => Some(self.case_of(operand)),
+            Some(Frame::IterateInit { .. }) if self.at_word("while") => Some(self.iterate_while(operand)),
+            _ => None,
+        }
     }
 
     fn infix(&mut self, op: BinaryOp, level: u8, op_span: Span, operand: Operand, base: usize) {
@@ -480,6 +533,15 @@ impl Parser<'_> {
         operand
     }
 
+    fn infix_node(&mut self, op: BinaryOp, lhs: Operand, rhs: Operand) -> Operand {
+        let between = self.text.get(lhs.span.end as usize..rhs.span.start as usize).unwrap_or("");
+        let whole = self.node(Expr::Binary(op, lhs.id, rhs.id), lhs.span.to(rhs.span));
+        if matches!(between.trim(), "·" | "⋅") {
+            self.ast.dots.insert(whole.id);
+        }
+        whole
+    }
+
     pub(super) fn finish_operator(&mut self, frame: Frame, operand: Operand) -> Operand {
         match frame {
             Frame::Prefix { prefix, start } => {
@@ -492,7 +554,7 @@ impl Parser<'_> {
                 self.node(expr, start.to(operand.span))
             }
             Frame::Unknown { lhs } => self.node(Expr::Error, lhs.span.to(operand.span)),
-            Frame::Infix { op, lhs } => self.node(Expr::Binary(op, lhs.id, operand.id), lhs.span.to(operand.span)),
+            Frame::Infix { op, lhs } => self.infix_node(op, lhs, operand),
             Frame::Compare { op, lhs, chain } => {
                 let last = self.node(Expr::Binary(op, lhs.id, operand.id), lhs.span.to(operand.span));
                 match chain {
@@ -506,6 +568,7 @@ impl Parser<'_> {
             Frame::Body { kind, index, extent, start, summed } => {
                 let span = start.to(operand.span);
                 self.warn_of_sum(&summed, operand);
+                self.warn_of_zero(kind, operand);
                 self.node(Expr::Binder { kind, index, extent, body: operand.id }, span)
             }
             Frame::Mean { extents, start } => self.mean(operand, extents, start),
@@ -564,6 +627,12 @@ impl Parser<'_> {
     pub(super) fn end_group(&mut self, token: Token, end: Span, operand: Operand) -> Next {
         if let Some(next) = self.part(token, end, operand) {
             return next;
+        }
+        if let Some(Frame::Extent { index, done, .. }) = self.frames.last()
+            && token == Token::Comma
+            && self.is_condition_on(index, done)
+        {
+            return self.condition_among_ranges(operand);
         }
         match self.frames.last_mut() {
             Some(Frame::Paren { items, .. } | Frame::Vector { items, .. }) if token == Token::Comma => {

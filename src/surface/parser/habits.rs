@@ -2,13 +2,17 @@
 //!
 //! The operand in front of it is part of the habit, as the `np` of `np.exp(x)` is, and means nothing either.
 
-use super::frame::{Frame, Next};
+use super::frame::{Frame, Made, Next};
 use super::{Operand, Parser, is_decl, starts_operand};
+use crate::base::Span;
 use crate::error::Diagnostic;
 use crate::foreign::{self, Member};
 use crate::lexer::Token;
-use crate::surface::ast::Expr;
+use crate::scalar::Op;
+use crate::surface::ast::{BinderKind, Decl, Expr, ExprId, Name, StorageKind, TypeKind};
 
+/// The word of a binder that is a loop.
+const PRODUCT: &str = "prod";
 /// The longest text that is repeated in a sentence, in bytes.
 const MAX_SHOWN: usize = 40;
 
@@ -26,11 +30,19 @@ impl Parser<'_> {
     /// What to write instead of what stands here, behind a finished operand.
     pub(super) fn habit(&self, operand: Operand) -> Option<String> {
         let habit = match self.token() {
-            Token::Colon if matches!(self.frames.last(), Some(Frame::Access { .. })) => foreign::SLICE,
-            Token::Dot if self.current.span.start == operand.span.end => return self.member(operand),
+            Token::Colon
+                if matches!(
+                    self.frames.last(),
+                    Some(Frame::Access { .. } | Frame::Call { .. } | Frame::Apply { .. })
+                ) =>
+            {
+                foreign::SLICE
+            }
+            Token::Dot if self.current.span.start == operand.span.end => return self.member(),
+            Token::Dot if self.is_dot_between() => foreign::DOT,
             Token::Question if !self.current.starts_line => foreign::CHOICE,
             Token::If if !self.current.starts_line => foreign::CHOICE,
-            _ if self.is_condition() => foreign::CONDITION,
+            _ if self.is_condition() => return Some(self.condition_on_body()),
             // `x -> x^2`
             Token::Arrow => foreign::FUNCTION,
             // `x[i] for i in range(n)`
@@ -40,6 +52,66 @@ impl Parser<'_> {
         Some(habit.to_owned())
     }
 
+    /// What to write instead of a condition behind the body of a binder.
+    fn condition_on_body(&self) -> String {
+        let word = self.frames.iter().rev().find_map(|frame| match frame {
+            Frame::Body { kind, .. } => Some(kind.word()),
+            Frame::Product { .. } => Some(PRODUCT),
+            _ => None,
+        });
+        foreign::condition(word.unwrap_or("sum"), None)
+    }
+
+    /// What to write instead of a condition on the indices of a binder, whose text is from a place on to the point in front of the body. The last
+    /// range that was read ends where `range` ends.
+    fn condition_on_range(&self, from: u32, range: Span) -> String {
+        let Some(Frame::Extent { kind, made, start, .. }) = self.frames.last() else {
+            return foreign::condition("sum", None);
+        };
+        let word = match made {
+            Made::Itself => kind.word(),
+            Made::Mean => "mean",
+            Made::Product => PRODUCT,
+        };
+        let ranges = self.text.get(start.end as usize..range.end as usize).map(str::trim);
+        let ranges = ranges.filter(|text| text.len() <= MAX_SHOWN && !text.contains(['\n', '(']));
+        foreign::condition(word, ranges.zip(self.text_to_point(from)))
+    }
+
+    /// The text from a place on to the point in front of a body, where it is short.
+    fn text_to_point(&self, from: u32) -> Option<&str> {
+        let (mut lexer, mut problems) = (self.lexer.clone(), Vec::new());
+        let mut depth = usize::from(matches!(self.token(), Token::LeftParen | Token::LeftBracket));
+        for _ in 0..MAX_SHOWN {
+            let next = lexer.next(&mut problems);
+            match next.token {
+                Token::LeftParen | Token::LeftBracket => depth += 1,
+                Token::RightParen | Token::RightBracket => depth = depth.checked_sub(1)?,
+                Token::Dot if depth == 0 => {
+                    let text = self.text.get(from as usize..next.span.start as usize)?.trim();
+                    return Some(text).filter(|text| text.len() <= MAX_SHOWN && !text.contains('\n'));
+                }
+                Token::End => return None,
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Whether a condition on indices stands here in place of the next index: `i != j` and `E(i, j)`, and what speaks of an index again.
+    pub(super) fn is_condition_on(&self, index: &Name, done: &[(Name, ExprId)]) -> bool {
+        let text = self.text.get(self.current.span.range());
+        let behind = self.lexer.clone().next(&mut Vec::new()).token;
+        let names = done.iter().rev().take(MAX_SHOWN).map(|(index, _)| index).chain([index]);
+        let is_again = names.into_iter().any(|index| Some(index.text.as_str()) == text);
+        match (self.token(), behind) {
+            (Token::Name, Token::NotEqual | Token::Greater | Token::GreaterEqual | Token::LeftParen) => true,
+            (Token::Name, Token::Less | Token::LessEqual | Token::Equal) => is_again,
+            (Token::Not | Token::LeftBracket, _) => true,
+            _ => false,
+        }
+    }
+
     /// Whether a parenthesis here holds arguments of the operand in front of it: behind another parenthesis on its line.
     pub(super) fn holds_arguments(&self) -> bool {
         self.token() == Token::LeftParen
@@ -47,10 +119,17 @@ impl Parser<'_> {
             && self.text.get(self.last_end.range()) == Some(")")
     }
 
+    /// Whether the point here stands between two operands with blanks around it, `x . y`.
+    fn is_dot_between(&self) -> bool {
+        let next = self.lexer.clone().next(&mut Vec::new());
+        let is_apart = next.span.start > self.current.span.end;
+        is_apart && !self.current.starts_line && !next.starts_line && starts_operand(next.token)
+    }
+
     /// `x.T`, `x.sum(axis=0)`, `np.linalg.norm(x)`
-    fn member(&self, operand: Operand) -> Option<String> {
-        let of = self.text.get(operand.span.range()).unwrap_or("");
-        let of = if of.len() > MAX_SHOWN || of.contains('\n') { "A" } else { of };
+    fn member(&self) -> Option<String> {
+        let before = self.text.get(..self.current.span.start as usize).unwrap_or("");
+        let of = before.rsplit('\n').next().unwrap_or("");
         let mut lexer = self.lexer.clone();
         let mut problems = Vec::new();
         let (mut member, mut behind) = (lexer.next(&mut problems), lexer.next(&mut problems));
@@ -79,7 +158,10 @@ impl Parser<'_> {
             });
             end.map_or("..", |(end, _)| rest.get(..end).unwrap_or("..").trim())
         });
-        foreign::member(&Member { of, name, arguments })
+        let known = Op::from_name(name).is_some()
+            || matches!(name, "log" | "sum" | "mean" | "max" | "min" | "argmax" | "argmin");
+        let known = known || self.is_declared_function(name) || crate::surface::is_in_library(name);
+        foreign::member(&Member { of, name, arguments, known })
     }
 
     /// What to write instead of a word with an operand behind it, as in `return x`.
@@ -90,6 +172,68 @@ impl Parser<'_> {
             Some(Expr::Call { callee, .. }) => foreign::word(&callee.text),
             _ => None,
         }
+    }
+
+    /// Reports `return x` and `exp x`, where the word and not what is behind it is a habit.
+    pub(super) fn is_habit_in_front(&mut self, word: Span) -> bool {
+        let Some(text) = self.text.get(word.range()) else { return false };
+        let is_function = || Op::from_name(text).is_some() || text == "log";
+        let message = match text {
+            "return" => "expected an expression, found `return`".to_owned(),
+            _ if !matches!(self.token(), Token::LeftParen | Token::LeftBracket) && is_function() => {
+                format!("expected `(` behind the function `{text}`, found {}", self.found())
+            }
+            _ => return false,
+        };
+        let help =
+            foreign::word(text).map_or_else(|| format!("arguments stand in parentheses: `{text}(..)`"), str::to_owned);
+        self.push_diagnostic(Diagnostic::new("unexpected-token", word, message).help(help));
+        if text != "return" {
+            let lhs = self.node(Expr::Error, word);
+            self.open(Frame::Unknown { lhs });
+        }
+        true
+    }
+
+    /// `sum((i, j) in X) e`, behind the word, where `X` was declared with axes: it is reported, and passed over with what it governs.
+    pub(super) fn over_entries(&mut self, kind: BinderKind) -> Option<Operand> {
+        let (mut lexer, mut problems) = (self.lexer.clone(), Vec::new());
+        let mut next = || {
+            let lexeme = lexer.next(&mut problems);
+            (lexeme.token, self.text.get(lexeme.span.range()).unwrap_or(""))
+        };
+        let (mut token, mut text) = (self.token(), self.text.get(self.current.span.range()).unwrap_or(""));
+        let mut indices = Vec::new();
+        while token != Token::In {
+            match token {
+                Token::Name if indices.len() < MAX_SHOWN => indices.push(text),
+                Token::LeftParen | Token::RightParen | Token::Comma => {}
+                _ => return None,
+            }
+            (token, text) = next();
+        }
+        let (_, name) = next();
+        let (asks, axes) = self.ast.decls.iter().find_map(|decl| match decl {
+            Decl::Relation { name: rel, shape } if rel.text == name => Some(("", shape.as_slice())),
+            Decl::Param { name: param, storage, ty, .. } if param.text == name => match &ty.kind {
+                TypeKind::Tensor(axes, _) if *storage != StorageKind::Dense => Some(("?", axes.as_slice())),
+                _ => None,
+            },
+            _ => None,
+        })?;
+        let extent = |e: &ExprId| self.ast.spans.get(*e).and_then(|span| self.text.get(span.range())).unwrap_or("n");
+        let ranges: Vec<String> = indices.iter().zip(axes).map(|(i, n)| format!("{i} < {}", extent(n))).collect();
+        let help = format!(
+            "entries are asked for in a bracket: `{} {}. [{name}{asks}({})] * e`",
+            kind.word(),
+            ranges.join(", "),
+            indices.join(", ")
+        );
+        let message = format!("expected the name of an index and its range, as in `i < n`, found {}", self.found());
+        self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+        self.skip(|token| token == Token::In);
+        self.eat(Token::In);
+        Some(self.skip_habit())
     }
 
     /// Passes over a habit, up to a token that ends what it stands in.
@@ -103,8 +247,8 @@ impl Parser<'_> {
         loop {
             let token = self.token();
             let ends = match token {
-                Token::In => !is_loop,
-                Token::Let | Token::Comma | Token::Semicolon => true,
+                Token::In | Token::Comma => !is_loop,
+                Token::Let | Token::Semicolon => true,
                 Token::RightParen | Token::RightBracket | Token::With => true,
                 Token::Then | Token::Else => in_choice,
                 _ => self.current.starts_line && starts_operand(token),
@@ -123,20 +267,33 @@ impl Parser<'_> {
 
     /// `sum i < n: e` and `sum i < n where p. e`, behind the range.
     pub(super) fn foreign_range(&mut self, operand: Operand) -> Next {
-        let help = match self.token() {
-            Token::Colon if matches!(self.frames.last(), Some(Frame::ScanInit { .. })) => {
-                "the body stands behind a point: `fold t < n, s = e0. e`"
-            }
-            Token::Colon => "the body stands behind a point: `sum i < n. e`",
-            _ => foreign::CONDITION,
+        let help = match self.frames.last() {
+            _ if self.token() != Token::Colon => self.condition_on_range(self.current.span.end, operand.span),
+            Some(Frame::ScanInit { .. }) => "the body stands behind a point: `fold t < n, s = e0. e`".to_owned(),
+            _ => "the body stands behind a point: `sum i < n. e`".to_owned(),
         };
         let message = format!("expected an operator, or `.` and the body, found {}", self.found());
         self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
         if self.token() != Token::Colon {
-            self.skip(|token| matches!(token, Token::Dot | Token::Comma | Token::RightParen | Token::RightBracket));
-            if self.token() != Token::Dot {
-                return Next::Operand(operand);
-            }
+            return self.skip_condition(operand);
+        }
+        let end = self.advance().span;
+        self.end_group(Token::Dot, end, operand)
+    }
+
+    /// `sum i < n, i != j. e`, behind the comma.
+    pub(super) fn condition_among_ranges(&mut self, operand: Operand) -> Next {
+        let message = format!("expected the name of an index, as in `i < n`, found {}", self.found());
+        let help = self.condition_on_range(self.current.span.start, operand.span);
+        self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+        self.skip_condition(operand)
+    }
+
+    /// Goes on with the body of a binder behind a condition on its indices.
+    fn skip_condition(&mut self, operand: Operand) -> Next {
+        self.skip(|token| matches!(token, Token::Dot | Token::RightParen | Token::RightBracket));
+        if self.token() != Token::Dot {
+            return Next::Operand(operand);
         }
         let end = self.advance().span;
         self.end_group(Token::Dot, end, operand)

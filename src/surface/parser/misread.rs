@@ -7,6 +7,8 @@
 //!
 //! `sum (x - y)^2` is the square of the sum, as `sum(x - y)^2` is. With a space it looks like `sum((x - y)^2)`, and gets a warning.
 //!
+//! `max i < n. [p] * x[i]` is over zeros as well, where `p` does not hold, and gets a warning unless the body stands in parentheses.
+//!
 //! `x = 2` as a whole program compares; who meant an assignment gets a warning.
 
 use super::frame::Range;
@@ -14,7 +16,7 @@ use super::{Operand, Parser};
 use crate::base::Span;
 use crate::error::Diagnostic;
 use crate::lexer::Token;
-use crate::surface::ast::{BinaryOp, Expr, ExprId, Name};
+use crate::surface::ast::{BinaryOp, BinderKind, Expr, ExprId, Name};
 
 /// The longest body that is shown in a warning, in bytes.
 const MAX_SHOWN: usize = 60;
@@ -93,6 +95,31 @@ impl Parser<'_> {
         };
         let help = format!("write `{head} ({whole})` if it is to be added each time, {once}");
         self.ast.warnings.push(Diagnostic::new("summand-without-index", span, message).help(help));
+    }
+
+    /// The body of an extremum is complete: where it is a bracket and more than a truth value, zeros take part.
+    pub(super) fn warn_of_zero(&mut self, kind: BinderKind, body: Operand) {
+        let other = match kind {
+            BinderKind::Max | BinderKind::ArgMax => "-inf",
+            BinderKind::Min | BinderKind::ArgMin => "inf",
+            _ => return,
+        };
+        let Expr::Iverson { guard, body: value } = self.ast.exprs[body.id] else { return };
+        let is_number = matches!(self.ast.exprs[value], Expr::Number { .. });
+        // In parentheses it is read as it is meant.
+        if is_number || self.ast.spans[body.id] != body.span {
+            return;
+        }
+        let text = |e: ExprId| match self.text.get(self.ast.spans[e].range()) {
+            Some(text) if text.len() <= MAX_SHOWN && !text.contains('\n') => text,
+            _ => "..",
+        };
+        let (guard, value) = (text(guard), text(value));
+        let message = format!("the `{}` is over zeros, too, where `{guard}` does not hold", kind.word());
+        let help = format!(
+            "write `if {guard} then {value} else {other}` to leave these out, and parentheses around the body if they count"
+        );
+        self.ast.warnings.push(Diagnostic::new("zero-in-extremum", body.span, message).help(help));
     }
 
     /// A call of a function is complete.

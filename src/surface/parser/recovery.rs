@@ -167,7 +167,11 @@ impl Parser<'_> {
     pub(super) fn report_rest(&mut self) {
         let message = format!("expected an operator or the end of the text, found {}", self.found());
         let diagnostic = Diagnostic::new("unexpected-token", self.current.span, message);
-        let body = self.ast.body.map(|id| Operand { id, span: self.last_end });
+        let mut body = self.ast.body;
+        while let Some(Expr::Let { body: inner, .. }) = body.and_then(|body| self.ast.exprs.get(body)) {
+            body = Some(*inner);
+        }
+        let body = body.map(|id| Operand { id, span: self.last_end });
         if let Some(help) = body.and_then(|body| self.habit_of_word(body)) {
             self.report(diagnostic.help(help));
             self.ast.body = Some(self.error_leaf().id);
@@ -175,10 +179,7 @@ impl Parser<'_> {
             self.skip(|_| false);
             return;
         }
-        if let Some(Expr::Binary(BinaryOp::Equal, name, _)) = self.ast.body.and_then(|body| self.ast.exprs.get(body))
-            && let Some(Expr::Name(name)) = self.ast.exprs.get(*name)
-        {
-            let help = format!("a variable is bound by `let {name} = ..`");
+        if let Some(help) = self.definition_meant() {
             self.report(diagnostic.help(help));
             self.ast.body = Some(self.error_leaf().id);
             return;
@@ -196,6 +197,31 @@ impl Parser<'_> {
             }
             _ => diagnostic,
         });
+    }
+
+    /// What to write instead of `y = e` and `f(a) = e` in front of the body.
+    fn definition_meant(&self) -> Option<String> {
+        let behind = self.lexer.clone().next(&mut Vec::new()).token;
+        if self.token() == Token::Name && self.current.starts_line && behind == Token::Equal {
+            let name = self.text.get(self.current.span.range()).unwrap_or("y");
+            return Some(format!("a variable is bound by `let {name} = ..`, and so is each in front of it"));
+        }
+        let Some(Expr::Binary(op, left, _)) = self.ast.exprs.get(self.ast.body?) else { return None };
+        let behind = self.text.get(self.ast.spans.get(*left)?.end as usize..)?.trim_start();
+        // `y <- e` of R is a comparison with a negative number.
+        if *op != BinaryOp::Equal && !behind.starts_with("<-") {
+            return None;
+        }
+        match self.ast.exprs.get(*left)? {
+            Expr::Name(name) => Some(format!("a variable is bound by `let {name} = ..`")),
+            Expr::Call { callee, .. } => {
+                let name = &callee.text;
+                Some(format!(
+                    "a function is `let {name} = fn x. ..`, or declared in front: `def {name}(x : real) = ..`"
+                ))
+            }
+            _ => None,
+        }
     }
 
     /// Skips to a token on which reading can go on; what is in brackets is skipped whole.

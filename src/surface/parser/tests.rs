@@ -340,6 +340,24 @@ fn warnings_have_both_readings() {
 }
 
 #[test]
+fn zeros_of_extrema_are_told() {
+    for (text, expected) in [
+        ("max i < n. [x[i] > 0] * x[i]", Some("write `if x[i] > 0 then x[i] else -inf` ")),
+        ("sum j < m. (argmin i < n. [E(i, j)] c[i])", Some("write `if E(i, j) then c[i] else inf` ")),
+        ("max i < n. ([x[i] > 0] * x[i])", None),
+        ("max i < n. [x[i] > 0]", None),
+        ("max i < n. 1 + [x[i] > 0] * x[i]", None),
+        ("sum i < n. [x[i] > 0] * x[i]", None),
+    ] {
+        let (ast, problems) = parse(text);
+        assert_eq!(problems, [], "{text}");
+        let found: Vec<_> = ast.warnings.iter().map(|w| w.help.as_deref().unwrap_or("")).collect();
+        assert_eq!(found.len(), Vec::from_iter(expected).len(), "{text}: {found:?}");
+        assert!(found.iter().zip(expected).all(|(found, expected)| found.starts_with(expected)), "{text}: {found:?}");
+    }
+}
+
+#[test]
 fn comparisons_as_programs_are_told() {
     for (text, warns) in [
         ("x = 2", true),

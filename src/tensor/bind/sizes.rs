@@ -107,11 +107,11 @@ impl<'a> Solver<'a> {
             let all: Vec<String> = unknown.iter().take(8).map(|name| format!("`{name}`")).collect();
             let message = match unknown.len() {
                 1 => {
-                    "this size does not follow from the shapes of the inputs; give it, with `--size` or `Inputs::size`"
+                    "this size does not follow from the shapes of the inputs; give it, by `--size`, in Rust by `Inputs::size`"
                         .to_string()
                 }
                 _ => format!(
-                    "the sizes {} do not follow from the shapes of the inputs; give them, with `--size` or `Inputs::size`",
+                    "the sizes {} do not follow from the shapes of the inputs; give them, by `--size`, in Rust by `Inputs::size`",
                     all.join(", ")
                 ),
             };

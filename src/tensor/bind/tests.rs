@@ -302,7 +302,7 @@ fn bind_checks_formats_relations_and_names() {
             Box::new(|i| {
                 i.value("E", zeros(&[3, 3]));
             }),
-            "E: it is a relation; give its tuples",
+            "E: it is a relation, which is given by its tuples",
         ),
         (
             Box::new(|i| {

@@ -25,6 +25,9 @@ pub struct Table {
 /// # Errors
 /// The first problem, with its line and column.
 pub fn parse(subject: &str, bytes: &[u8]) -> Result<Table> {
+    if let Some((line, message)) = misquoted(bytes) {
+        return Err(error_at(subject, line, message));
+    }
     let trim = csv::Trim::All;
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).trim(trim).from_reader(bytes);
     let mut record = csv::ByteRecord::new();
@@ -53,7 +56,10 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<Table> {
             };
             match number {
                 Ok(x) => data.push(x),
-                Err(message) => problem = problem.or(Some(format!("column {}: {message}", k + 1))),
+                Err(message) => {
+                    let apart = if field.contains(&b';') { "; numbers are set apart by commas" } else { "" };
+                    problem = problem.or(Some(format!("column {}: {message}{apart}", k + 1)));
+                }
             }
         }
         let is_header = width.is_none() && data.len() == start && names(&record);
@@ -80,6 +86,37 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<Table> {
     };
     let numbers = Dense::new(&shape, data).map_err(|malformed| malformed.of(subject))?;
     Ok(Table { header, numbers })
+}
+
+/// The line on which a quoted field has something behind its closing quote, or begins and has none: what reads tables would make one field of both.
+fn misquoted(bytes: &[u8]) -> Option<(u64, &'static str)> {
+    if !bytes.contains(&b'"') {
+        return None;
+    }
+    let (mut line, mut begins) = (1, true);
+    let mut rest = bytes.iter().copied().peekable();
+    while let Some(byte) = rest.next() {
+        if byte != b'"' || !begins {
+            line += u64::from(byte == b'\n');
+            begins = matches!(byte, b',' | b'\n' | b'\r');
+            continue;
+        }
+        let opened = line;
+        loop {
+            match rest.next() {
+                None => return Some((opened, "a quote is opened here and not closed")),
+                Some(b'"') if rest.peek() == Some(&b'"') => drop(rest.next()),
+                Some(b'"') => break,
+                Some(byte) => line += u64::from(byte == b'\n'),
+            }
+        }
+        while rest.next_if(|byte| matches!(byte, b' ' | b'\t')).is_some() {}
+        if !matches!(rest.peek(), None | Some(b',' | b'\n' | b'\r')) {
+            return Some((line, "behind a closing quote there is a comma or the end of the line"));
+        }
+        begins = false;
+    }
+    None
 }
 
 /// Whether a line without numbers names columns: it has a name, and no field that is meant as a number. Names may be missing.

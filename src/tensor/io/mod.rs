@@ -35,6 +35,8 @@ pub enum FileValue {
     Dense(Dense),
     /// The matrix of a table of one line, which may be meant as a vector.
     Row(Dense),
+    /// The vector of a table of one column, which may be meant as a matrix.
+    Column(Dense),
     /// A sparse matrix.
     Csr(Csr),
     /// A sparse tensor.
@@ -49,7 +51,7 @@ impl FileValue {
     /// What it is, for messages.
     fn description(&self) -> &'static str {
         match self {
-            FileValue::Dense(_) | FileValue::Row(_) => "a dense tensor",
+            FileValue::Dense(_) | FileValue::Row(_) | FileValue::Column(_) => "a dense tensor",
             FileValue::Csr(_) => "a sparse matrix",
             FileValue::Coo(_) => "a sparse tensor",
             FileValue::Relation(_) => "a relation",
@@ -67,7 +69,7 @@ impl FileValue {
     /// If it holds something else.
     pub fn into_dense(self, subject: &str) -> Result<Dense> {
         match self {
-            FileValue::Dense(dense) | FileValue::Row(dense) => Ok(dense),
+            FileValue::Dense(dense) | FileValue::Row(dense) | FileValue::Column(dense) => Ok(dense),
             other => Err(other.mismatch(subject, "a dense tensor (.npy, .csv)")),
         }
     }
@@ -118,7 +120,7 @@ impl FileValue {
             FileValue::Relation(relation) => Ok(relation),
             FileValue::Csr(csr) => Ok(Relation::from(&csr)),
             FileValue::Coo(coo) => Ok(Relation::from(&coo)),
-            FileValue::Dense(dense) | FileValue::Row(dense) => {
+            FileValue::Dense(dense) | FileValue::Row(dense) | FileValue::Column(dense) => {
                 Relation::from_dense(&dense).map_err(|malformed| malformed.of(subject))
             }
             other => Err(other.mismatch(subject, "a relation (.tns, .mtx, .csv)")),
@@ -169,7 +171,7 @@ fn csc_from_file(coo: &Coo, subject: &str) -> Result<Csc> {
 
 impl Inputs {
     /// Gives a parameter or a relation what a file holds, in the format that the program declares, where that loses nothing; a table of one
-    /// line serves as a vector; a dense tensor with the axes of the sources of a map holds its targets; of an archive every tensor by its own name.
+    /// line serves as a vector, one of one column as a matrix; a dense tensor with the axes of the sources of a map holds its targets; of an archive every tensor by its own name.
     ///
     /// # Errors
     /// If the file holds something of another kind. Unknown names are left to [`bind`](super::bind).
@@ -186,7 +188,7 @@ impl Inputs {
                 FileValue::Row(row) if sources == Some(1) => {
                     Ok(self.map(name, &[row.data().len()], targets(&row, name)?))
                 }
-                FileValue::Dense(dense) if sources == Some(dense.shape().len()) => {
+                FileValue::Dense(dense) | FileValue::Column(dense) if sources == Some(dense.shape().len()) => {
                     Ok(self.map(name, dense.shape(), targets(&dense, name)?))
                 }
                 value => Ok(self.relation(name, value.into_relation(name)?)),
@@ -199,6 +201,12 @@ impl Inputs {
             None => match value {
                 FileValue::Row(row) if param.and_then(|param| rank(signature, param, name)) == Some(1) => {
                     self.value(name, Value::vector(row.data().to_vec()))
+                }
+                FileValue::Column(column) if param.and_then(|param| rank(signature, param, name)) == Some(2) => {
+                    let rows = column.data().len();
+                    let matrix =
+                        Dense::new(&[rows, 1], column.data().to_vec()).map_err(|malformed| malformed.of(name))?;
+                    self.value(name, Value::from(matrix))
                 }
                 value => self.value(name, value.into_dense(name)?),
             },
@@ -251,7 +259,16 @@ pub fn read_value_and_notes(path: impl AsRef<Path>, notes: &mut Vec<String>) -> 
         "npy" => |subject, bytes, _| npy::parse(subject, bytes).map(FileValue::Dense),
         "npz" => |subject, bytes, _| npz::parse(subject, bytes),
         "mtx" => |subject, bytes, _| mtx::parse(subject, bytes),
-        "tns" => |subject, bytes, _| tns::parse(subject, bytes),
+        "tns" => {
+            |subject, bytes, notes| {
+                let (value, shape) = tns::parse_with_shape(subject, bytes)?;
+                if let Some(shape) = shape {
+                    let shape = shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+                    notes.push(format!("{subject}: no shape is given, so it is that of the largest coordinates, as by `# shape: {shape}`"));
+                }
+                Ok(value)
+            }
+        }
         "csv" => |subject, bytes, notes| {
             let table = csv::parse(subject, bytes)?;
             if let Some(header) = table.header {
@@ -260,6 +277,7 @@ pub fn read_value_and_notes(path: impl AsRef<Path>, notes: &mut Vec<String>) -> 
             }
             Ok(match table.numbers.shape() {
                 [1, _] => FileValue::Row(table.numbers),
+                [_] => FileValue::Column(table.numbers),
                 _ => FileValue::Dense(table.numbers),
             })
         },
@@ -268,7 +286,8 @@ pub fn read_value_and_notes(path: impl AsRef<Path>, notes: &mut Vec<String>) -> 
     parse(&subject, &read_bytes(path, &subject)?, notes)
 }
 
-/// Writes a file in the format of its extension; what is read back is equal, but that a matrix of one row is a [`FileValue::Row`] of a table.
+/// Writes a file in the format of its extension; what is read back is equal, but that a matrix of one row is a [`FileValue::Row`] of a table,
+/// and a vector a [`FileValue::Column`].
 ///
 /// A regular file is written beside its place and then put there, so that at no time a part of it is there, and what was there before
 /// stays until the new file is whole.
@@ -279,9 +298,13 @@ pub fn write_value(path: impl AsRef<Path>, value: &FileValue) -> Result<()> {
     let path = path.as_ref();
     let subject = path.display().to_string();
     let bytes = match (extension(path).as_str(), value) {
-        ("npy", FileValue::Dense(dense) | FileValue::Row(dense)) => npy::format(&subject, dense)?,
+        ("npy", FileValue::Dense(dense) | FileValue::Row(dense) | FileValue::Column(dense)) => {
+            npy::format(&subject, dense)?
+        }
         ("npz", FileValue::Archive(archive)) => npz::format(&subject, archive)?,
-        ("csv", FileValue::Dense(dense) | FileValue::Row(dense)) => csv::format(&subject, dense)?,
+        ("csv", FileValue::Dense(dense) | FileValue::Row(dense) | FileValue::Column(dense)) => {
+            csv::format(&subject, dense)?
+        }
         ("mtx", value) => mtx::format(&subject, value)?,
         ("tns", value) => tns::format(&subject, value)?,
         ("npy" | "npz" | "csv", value) => {

@@ -266,7 +266,7 @@ pub fn format(subject: &str, value: &FileValue) -> Result<Vec<u8>> {
                 let _ = writeln!(text, "{} {}", i + 1, j + 1);
             }
         }
-        FileValue::Dense(dense) | FileValue::Row(dense) => {
+        FileValue::Dense(dense) | FileValue::Row(dense) | FileValue::Column(dense) => {
             let &[rows, cols] = dense.shape() else { return Err(not_a_matrix()) };
             let _ = writeln!(text, "%%MatrixMarket matrix array real general");
             let _ = writeln!(text, "{rows} {cols}");

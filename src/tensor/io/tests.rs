@@ -228,22 +228,28 @@ fn tns_reads_and_refuses() {
     assert!(error.starts_with("A: 1000000000000000 rows with 1 entries are too many for csr"), "{error}");
 }
 
+/// The vector of a table of one column.
+fn column(data: &[f64]) -> FileValue {
+    FileValue::Column(Dense::vector(data.to_vec()))
+}
+
 #[test]
 fn csv_reads_and_refuses() {
     let read = |text: &str| parse("csv", text.as_bytes());
-    assert_eq!(read("1\n2.5\n-3e2\n"), Ok(dense(&[3], &[1.0, 2.5, -300.0])));
+    assert_eq!(read("1\n2.5\n-3e2\n"), Ok(column(&[1.0, 2.5, -300.0])));
     assert_eq!(read("1,2\r\n3, 4 \r\n"), Ok(dense(&[2, 2], &[1.0, 2.0, 3.0, 4.0])));
     let row = Ok(FileValue::Row(Dense::new(&[1, 2], vec![1.0, 2.0]).unwrap()));
     assert_eq!(read("x,y z\n1,2"), row);
     assert_eq!(read("\"x, y\",z\n\"1\",2\n"), row);
+    assert_eq!(read("\"x \"\"y\"\"\",z\n\"1\" , 2\n"), row);
     // Blank lines come last.
     for end in ["", "\n", "\n\n\n", "\r\n\r\n", "\r\r"] {
-        assert_eq!(read(&format!("1\r\n2{end}")), Ok(dense(&[2], &[1.0, 2.0])), "{end:?}");
+        assert_eq!(read(&format!("1\r\n2{end}")), Ok(column(&[1.0, 2.0])), "{end:?}");
     }
-    assert_eq!(read("1\r2\r3"), Ok(dense(&[3], &[1.0, 2.0, 3.0])));
+    assert_eq!(read("1\r2\r3"), Ok(column(&[1.0, 2.0, 3.0])));
     assert_eq!(read("\u{feff}1,2\n"), row);
     assert_eq!(read("x,y\n"), Ok(dense(&[0, 2], &[])));
-    assert_eq!(read("inf\n-inf\n"), Ok(dense(&[2], &[f64::INFINITY, f64::NEG_INFINITY])));
+    assert_eq!(read("inf\n-inf\n"), Ok(column(&[f64::INFINITY, f64::NEG_INFINITY])));
     check_errors(
         "csv",
         &[
@@ -269,13 +275,16 @@ fn csv_reads_and_refuses() {
             (b"-\n2\n", ", line 1: column 1: expected a number, found `-`"),
             (b"NA\n2\n", ", line 1: column 1: expected a number, found `NA`"),
             (b"null,N/A\n1,2\n", ", line 1: column 1: expected a number, found `null`"),
-            (b"\"x\n1\n2\n", ", line 1: column 1: expected a number, found `x\\n1\\n2"),
+            (b"\"x\n1\n2\n", ", line 1: a quote is opened here and not closed"),
+            (b"1\n\"2", ", line 2: a quote is opened here and not closed"),
+            (b"\"1\"2,3\n", ", line 1: behind a closing quote there is a comma or the end of the line"),
+            (b"1,\"2\"\n3,\"4\"5\n", ", line 2: behind a closing quote there is a comma or the end of the line"),
             (b"1,2\n3,x\n", ", line 2: column 2: expected a number, found `x`"),
             (b"x,2\n", ", line 1: column 1: expected a number, found `x`"),
             (b"x\ny\n", ", line 2: column 1: expected a number, found `y`"),
             (b"1,2\n,4\n", ", line 2: column 1: expected a number, found nothing"),
             (b",\n", ", line 1: column 1: expected a number, found nothing"),
-            (b"1;2\n3;4\n", ", line 1: column 1: expected a number, found `1;2`"),
+            (b"1;2\n3;4\n", ", line 1: column 1: expected a number, found `1;2`; numbers are set apart by commas"),
             (b"1,2\n3,1e400\n", ", line 2: column 2: `1e400` is beyond the range"),
             (b"1,2\n3,\xff\n", ", line 2: column 2: `\u{fffd}` is not UTF-8 text"),
         ],
@@ -284,16 +293,17 @@ fn csv_reads_and_refuses() {
 
 /// Who reads is told which line is no data.
 #[test]
-fn csv_headers_are_told() {
+fn what_is_read_between_the_lines_is_told() {
     let directory = tempfile::tempdir().unwrap();
-    let told = |text: &str| {
-        let path = directory.path().join("file.csv");
+    let told_of = |extension: &str, text: &str| {
+        let path = directory.path().join(format!("file.{extension}"));
         std::fs::write(&path, text).unwrap();
         let mut notes = Vec::new();
         read_value_and_notes(&path, &mut notes).unwrap();
         let start = format!("{}: ", path.display());
         notes.iter().map(|note| note.strip_prefix(&start).unwrap().to_string()).collect::<Vec<_>>()
     };
+    let told = |text: &str| told_of("csv", text);
     let header = |fields: &str| [format!("the first line, `{fields}`, is taken for a header")];
     assert_eq!(told("1,2\n"), [""; 0]);
     assert_eq!(told("nan\n2\n"), [""; 0]);
@@ -301,6 +311,26 @@ fn csv_headers_are_told() {
     assert_eq!(told(",x1,NA\n0,1,2\n"), header(",x1,NA"));
     assert_eq!(told("# x, (m/s)\n1,2\n"), header("# x,(m/s)"));
     assert_eq!(csv::parse("f", b"x,y\n1,2\n").unwrap().header, Some(vec!["x".to_string(), "y".to_string()]));
+    assert_eq!(told_of("tns", "# shape: 3 4\n2 1 0.5\n"), [""; 0]);
+    let shape = "no shape is given, so it is that of the largest coordinates, as by `# shape: 2 3`";
+    assert_eq!(told_of("tns", "2 1 0.5\n1 3 2\n"), [shape]);
+}
+
+/// A table of one column is a vector or a matrix, as the program declares; a vector of another format is a vector.
+#[test]
+fn columns_are_vectors_and_matrices() {
+    let text = "param x : [n] real\nparam A : [n, m] real\nsum(x) + sum(A)";
+    let signature = crate::surface::read(text, &[]).unwrap().signature;
+    let shape_of = |name: &str, value: FileValue| {
+        let mut inputs = Inputs::new();
+        inputs.file_value(&signature, name, value).unwrap();
+        inputs.get(name).and_then(Value::as_tensor).map(Tensor::shape)
+    };
+    let column = || parse("csv", b"1\n2\n3\n").unwrap();
+    assert_eq!(shape_of("x", column()), Some(vec![3]));
+    assert_eq!(shape_of("A", column()), Some(vec![3, 1]));
+    assert_eq!(shape_of("A", parse("csv", b"1,2,3\n").unwrap()), Some(vec![1, 3]));
+    assert_eq!(shape_of("A", dense(&[3], &[1.0, 2.0, 3.0])), Some(vec![3]));
 }
 
 /// A `.npy` file with a header text of any kind.
@@ -548,6 +578,7 @@ fn files_round_trip() {
         match value {
             // Of a table of one line nobody knows whether it is a matrix.
             FileValue::Dense(dense) if shape[0] == 1 => check_round_trip("csv", &FileValue::Row(dense)),
+            FileValue::Dense(dense) if shape.len() == 1 => check_round_trip("csv", &FileValue::Column(dense)),
             _ => check_round_trip("csv", &value),
         }
         if shape.len() == 2 {
@@ -562,7 +593,7 @@ fn files_round_trip() {
     check_round_trip("mtx", &dense(&[0, 4], &[]));
     check_round_trip("mtx", &dense(&[4, 0], &[]));
     check_round_trip("csv", &dense(&[0, 4], &[]));
-    check_round_trip("csv", &dense(&[0], &[]));
+    check_round_trip("csv", &column(&[]));
     let tensors =
         [("x", Dense::vector(special.to_vec())), ("ab.1", Dense::scalar(1.0)), ("é/..", Dense::vector(vec![]))];
     check_round_trip("npz", &FileValue::Archive(tensors.map(|(name, t)| (name.to_string(), t)).into()));

@@ -23,6 +23,11 @@ use crate::ty::Types;
 /// # Errors
 /// The first problem, with its line.
 pub fn parse(subject: &str, bytes: &[u8]) -> Result<FileValue> {
+    parse_with_shape(subject, bytes).map(|(value, _)| value)
+}
+
+/// What a file holds, and its shape where that follows from the coordinates alone.
+pub(super) fn parse_with_shape(subject: &str, bytes: &[u8]) -> Result<(FileValue, Option<Vec<usize>>)> {
     let mut lines = Lines::new(subject, bytes);
     let mut shape: Option<Vec<usize>> = None;
     // For the first entry: the number of coordinates, and whether a value follows.
@@ -73,18 +78,22 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<FileValue> {
         }
         at.push(lines.number());
     }
-    let Some(shape) = shape.or_else(|| layout.map(|_| columns.iter().map(|c| length_of(c)).collect())) else {
+    let found: Option<Vec<usize>> = match shape {
+        Some(_) => None,
+        None => layout.map(|_| columns.iter().map(|c| length_of(c)).collect()),
+    };
+    let Some(shape) = shape.or_else(|| found.clone()) else {
         return Err(Error::data(subject, "this file has neither entries nor a `# shape:`"));
     };
     let (_, valued) = layout.unwrap_or((shape.len(), true));
     columns.resize(shape.len(), Vec::new());
     let (pattern, order) = sort_entries(subject, shape, columns, &at)?;
     if !valued {
-        return Ok(FileValue::Relation(pattern));
+        return Ok((FileValue::Relation(pattern), found));
     }
     let data = order.iter().map(|&k| data[k]).collect();
     let coo = Coo::with_pattern(Arc::new(pattern), data).map_err(|malformed| malformed.of(subject))?;
-    Ok(FileValue::Coo(coo))
+    Ok((FileValue::Coo(coo), found))
 }
 
 /// One more than the largest coordinate, which is below `i64::MAX`.
@@ -105,7 +114,7 @@ pub fn format(subject: &str, value: &FileValue) -> Result<Vec<u8>> {
             owned = csr.pattern().relation().clone();
             (&owned, Some(csr.data()))
         }
-        FileValue::Dense(_) | FileValue::Row(_) | FileValue::Archive(_) => {
+        FileValue::Dense(_) | FileValue::Row(_) | FileValue::Column(_) | FileValue::Archive(_) => {
             return Err(Error::data(subject, "a coordinate file holds sparse tensors and relations only"));
         }
     };
