@@ -588,7 +588,7 @@ fn print_formulas_in_latex() {
         // No `-` stands between factors.
         ("a * -b", r"\mathbf{a} \, \left(-\mathbf{b}\right)"),
         ("a * -2", r"\mathbf{a} \cdot \left(-2\right)"),
-        ("gen i < n. [i < 3] * (-a * b)", r"[i < 3] \cdot \left(-\mathbf{a} \, \mathbf{b}\right)"),
+        ("gen i < n. [i < 3] * (-a * b)", r"[i \le 2] \cdot \left(-\mathbf{a} \, \mathbf{b}\right)"),
         // Comparisons are brackets, and a bracket alone is a number.
         ("a + less(a, b)", r"\mathbf{a} + [\mathbf{a} < \mathbf{b}]"),
         ("equal(a, 0) * b", r"[\mathbf{a} = 0] \, \mathbf{b}"),
