@@ -234,12 +234,7 @@ impl Condition {
             (Name::ValueOfTwo, Some(Value::Function(Function::Value(Primitive::Op(op)))), Some(Value::Literal(c)))
                 if op.arity() == 2 =>
             {
-                let Some(Value::Literal(d)) = value(2) else { return Ok(false) };
-                let value = match op {
-                    Op::Div => plain_quotient(*c, *d),
-                    op => Some(op.value(&[*c, *d])).filter(|value| value.is_finite()),
-                };
-                value.map(Value::Literal)
+                value_of_two(*op, *c, value(2)).map(Value::Literal)
             }
             (Name::Ratio, Some(Value::Literal(c)), Some(Value::Literal(d))) => {
                 plain_quotient(*c, *d).map(Value::Literal)
@@ -413,6 +408,15 @@ fn count(graph: &mut Graph<'_>, scope: &Scope, i: IndexId, n: &Size, p: &Pred) -
     };
     let (Some(first), Some(last)) = (extreme(&first, false)?, extreme(&last, true)?) else { return Ok(None) };
     Ok(Some(last.sub(&first)?.add_constant(1)?))
+}
+
+/// The value of a function of two literals, where it is finite.
+fn value_of_two(op: Op, c: f64, d: Option<&Value>) -> Option<f64> {
+    let Some(Value::Literal(d)) = d else { return None };
+    match op {
+        Op::Div => plain_quotient(c, *d),
+        op => Some(op.value(&[c, *d])).filter(|value| value.is_finite()),
+    }
 }
 
 /// The quotient of two literals, unless it overflows or vanishes. A fraction of integers stays one where no number is its value: `2 / 3` reads
