@@ -345,7 +345,7 @@ impl Function {
     /// # use iverson::Function;
     /// // The differences of neighbours: row i has -1 at i and 1 at i + 1.
     /// let f = Function::parse("param x : [n] real\ngen i < n - 1. x[i + 1] - x[i]")?;
-    /// let expected = "gen i < n - 1, j < n. [i + 1 = j] * 1 - [i = j] * 1";
+    /// let expected = "gen i < n - 1, j < n. [i + 1 = j] - [i = j]";
     /// assert_eq!(f.jacobian(&["x"])?.to_string().lines().last(), Some(expected));
     /// # Ok::<(), iverson::Error>(())
     /// ```

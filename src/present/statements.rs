@@ -91,6 +91,10 @@ impl Presenter<'_> {
                 self.bracket(&guard, context, out);
             }
             Rhs::Contract { sums, guard, operands } => {
+                let guard = match self.only_factor(x) {
+                    Some(factor) => &self.unsaid_of_sum(factor, guard),
+                    None => guard,
+                };
                 let mut contraction = self.open(&place, sums, guard, operands)?;
                 let largest = self.largest(&contraction, context);
                 if let Largest::No = largest {
@@ -108,6 +112,19 @@ impl Presenter<'_> {
         let stmt = &self.source.stmts[x];
         match &stmt.rhs {
             Rhs::Add(sides) if sides.iter().all(|(q, _)| p.has_cases_of(q)) => Pred::True,
+            Rhs::Contract { .. } => self.unsaid_of_sum(x, p),
+            _ => p.clone(),
+        }
+    }
+
+    /// The same of a sum over places, or a multiple of one.
+    fn unsaid_of_sum(&self, x: VarId, p: &Pred) -> Pred {
+        let mut x = x;
+        while let (Some(factor), false) = (self.only_factor(x), self.is_variable(x)) {
+            x = factor;
+        }
+        let stmt = &self.source.stmts[x];
+        match &stmt.rhs {
             Rhs::Contract { sums, guard, .. } if !sums.is_empty() && !self.is_variable(x) => {
                 let known = self.of_a_term(&stmt.dims, sums, guard);
                 let said = |part: &&Pred| known.as_ref().is_none_or(|known| !known.proves(part));
@@ -115,6 +132,17 @@ impl Presenter<'_> {
             }
             _ => p.clone(),
         }
+    }
+
+    /// What a tensor is a multiple of, element by element.
+    fn only_factor(&self, x: VarId) -> Option<VarId> {
+        let stmt = &self.source.stmts[x];
+        let Rhs::Contract { sums, operands, .. } = &stmt.rhs else { return None };
+        let is_literal = |operand: &&Operand| matches!(self.source.stmts[operand.var].rhs, Rhs::Number(Number::Literal(c)) if c.is_finite());
+        let mut others = operands.iter().filter(|operand| !is_literal(operand));
+        let (only, None) = (others.next()?, others.next()) else { return None };
+        let in_place = only.indices.iter().map(|i| i.index()).eq(0..stmt.dims.len());
+        (sums.is_empty() && in_place).then_some(only.var)
     }
 
     /// What is known at a term of a sum; nothing where that is too much. Indices of the sum have other numbers than those that a guard binds.

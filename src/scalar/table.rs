@@ -649,6 +649,7 @@ operators! {
         facts: Facts::NONE,
         work: CALL,
         totality: Totality::Partial,
+        latex: "\\ln\\Gamma",
         note: "inf at the poles",
     }
     /// The derivative of order `k + 1` of `lgamma`. Order 0 is called `digamma`, order 1 `trigamma`, others `polygamma2` and so on.

@@ -13,7 +13,7 @@ use super::rule::{Kind, Meta};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
-use crate::scalar::{Function, Parity, Primitive, Totality};
+use crate::scalar::{Function, Op, Parity, Primitive, Totality};
 
 /// A side condition: `name(args)`, or `result := name(args)`, which also gives a metavariable its value.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,12 +65,18 @@ conditions! {
     Odd = "odd" (Function);
     /// `f(c) = d` for the literal `c`, where that is finite.
     Value = "value" (Function, Literal) -> Literal;
+    /// The value of the function of two literals, where it is finite and [reads well](plain_quotient).
+    ValueOfTwo = "value-of-two" (Function, Literal, Literal) -> Literal;
     /// The literal is an integer of at most 32 bits.
     Exponent = "exponent" (Literal) -> Integer;
     /// The integer is even.
     EvenInteger = "even-integer" (Integer);
     /// The integer is positive.
     PositiveInteger = "positive-integer" (Integer);
+    /// The integer is negative, and its opposite is one too.
+    NegativeInteger = "negative-integer" (Integer);
+    /// The first integer is less than the second.
+    Less = "less" (Integer, Integer);
     /// The index is not among those of the affine expression, which come earlier in the scope.
     Later = "later" (Index, Affine);
     /// The expression has an entry only where a relation has one.
@@ -93,6 +99,8 @@ conditions! {
     Negation = "negation" (Pred) -> Pred;
     /// The product of the two, where it is a tensor already.
     Known = "known" (Expr, Expr) -> Expr;
+    /// The quotient of the two, where it is a tensor already.
+    KnownQuotient = "known-quotient" (Expr, Expr) -> Expr;
     /// The literals add up to zero.
     Opposite = "opposite" (Literal, Literal);
     /// The two expressions together read at most four tensors.
@@ -103,6 +111,8 @@ conditions! {
     Short = "short" (Expr, Expr);
     /// `1 / c`, where that is exact.
     Reciprocal = "reciprocal" (Literal) -> Literal;
+    /// `c / d`, where it [reads well](plain_quotient).
+    Ratio = "ratio" (Literal, Literal) -> Literal;
     /// A sum with terms that have an element only where a relation has one, and others.
     Mixed = "mixed" (Expr);
     /// The number of places of the index in its range at which the predicate holds.
@@ -126,6 +136,7 @@ impl Name {
             | Name::Unguarded
             | Name::Vanishes
             | Name::Known
+            | Name::KnownQuotient
             | Name::Mixed
             | Name::Total
             | Name::Partial => true,
@@ -134,9 +145,12 @@ impl Name {
             | Name::Even
             | Name::Odd
             | Name::Value
+            | Name::ValueOfTwo
             | Name::Exponent
             | Name::EvenInteger
             | Name::PositiveInteger
+            | Name::NegativeInteger
+            | Name::Less
             | Name::Later
             | Name::NotOne
             | Name::Proper
@@ -148,6 +162,7 @@ impl Name {
             | Name::Reorder
             | Name::Short
             | Name::Reciprocal
+            | Name::Ratio
             | Name::Count
             | Name::Somewhere
             | Name::Unconditional => false,
@@ -165,6 +180,8 @@ impl Condition {
             (Name::Odd, Value::Function(f), _) => parity(*f) == Some(Parity::Odd),
             (Name::EvenInteger, Value::Integer(k), _) => k % 2 == 0,
             (Name::PositiveInteger, Value::Integer(k), _) => *k > 0,
+            (Name::NegativeInteger, Value::Integer(k), _) => *k < 0 && *k > i64::from(i32::MIN),
+            (Name::Less, Value::Integer(k), Some(Value::Integer(l))) => k < l,
             (Name::NotOne, Value::Expr(_, e), _) => e.as_number() != Some(1.0),
             (Name::Proper, Value::Literal(c), _) => c.is_finite() && *c != 0.0 && *c != 1.0,
             (Name::NotUnit, Value::Literal(c), _) => c.abs() != 1.0,
@@ -214,6 +231,14 @@ impl Condition {
                 let d = op.value(&[*c]);
                 d.is_finite().then_some(Value::Literal(d))
             }
+            (Name::ValueOfTwo, Some(Value::Function(Function::Value(Primitive::Op(op)))), Some(Value::Literal(c)))
+                if op.arity() == 2 =>
+            {
+                value_of_two(*op, *c, value(2)).map(Value::Literal)
+            }
+            (Name::Ratio, Some(Value::Literal(c)), Some(Value::Literal(d))) => {
+                plain_quotient(*c, *d).map(Value::Literal)
+            }
             (Name::Exponent, Some(Value::Literal(c)), _) => {
                 let k = *c as i32;
                 if f64::from(k) != *c {
@@ -234,6 +259,9 @@ impl Condition {
             (Name::Negation, Some(Value::Pred(params, p)), _) => p.negate().map(|q| Value::Pred(params.clone(), q)),
             (Name::Known, Some(Value::Expr(params, a)), Some(Value::Expr(_, b))) => {
                 graph.known_product(scope, a, b)?.map(|e| Value::Expr(params.clone(), e))
+            }
+            (Name::KnownQuotient, Some(Value::Expr(params, a)), Some(Value::Expr(_, b))) => {
+                graph.known_quotient(scope, a, b)?.map(|e| Value::Expr(params.clone(), e))
             }
             (Name::Reorder, Some(Value::Expr(_, a)), Some(Value::Expr(_, e))) => {
                 let Some(Value::Indices(inner)) = value(2) else { return Ok(false) };
@@ -380,6 +408,24 @@ fn count(graph: &mut Graph<'_>, scope: &Scope, i: IndexId, n: &Size, p: &Pred) -
     };
     let (Some(first), Some(last)) = (extreme(&first, false)?, extreme(&last, true)?) else { return Ok(None) };
     Ok(Some(last.sub(&first)?.add_constant(1)?))
+}
+
+/// The value of a function of two literals, where it is finite.
+fn value_of_two(op: Op, c: f64, d: Option<&Value>) -> Option<f64> {
+    let Some(Value::Literal(d)) = d else { return None };
+    match op {
+        Op::Div => plain_quotient(c, *d),
+        op => Some(op.value(&[c, *d])).filter(|value| value.is_finite()),
+    }
+}
+
+/// The quotient of two literals, unless it overflows or vanishes. A fraction of integers stays one where no number is its value: `2 / 3` reads
+/// better than its digits.
+fn plain_quotient(c: f64, d: f64) -> Option<f64> {
+    let quotient = c / d;
+    let is_exact = quotient.mul_add(d, -c) == 0.0;
+    let is_fraction = c.fract() == 0.0 && d.fract() == 0.0;
+    ((c == 0.0 && d != 0.0 || quotient.is_normal()) && (is_exact || !is_fraction)).then_some(quotient)
 }
 
 /// How many factors of a product are not literals.

@@ -20,6 +20,7 @@ use super::graph::Scope;
 use super::lang::{Head, Node, Slot};
 use crate::base::{Id as _, IndexId, work};
 use crate::index::{Affine, Pred, Size, Var};
+use crate::scalar::{Function, Op, Primitive};
 use crate::solver::estimate::{self, Growth, Hints};
 use crate::solver::{Relations as _, have_one_value};
 use crate::tssa::patterns::Pattern;
@@ -379,20 +380,23 @@ impl<'a> Model<'a> {
                 let (work, between) = self.product_work(&all, gens.len(), guard, factors, &points, &places);
                 let is_view = work == Growth::zero() && self.is_view(&all, gens.len(), guard);
                 let stored = if is_view { Growth::zero() } else { self.stored(&gens, &outside).add(&between) };
-                Cost::new(work, stored, 1.0 + sums.len() as f64 + length(guard, factors))
+                Cost::new(work, stored, 1.0 + sums.len() as f64 + length(guard, factors, 0.5))
             }
             Head::Sum { terms, .. } => {
                 let mut points: Vec<Growth> = terms.iter().map(|(p, _)| self.points(&gens, p)).collect();
                 points.sort_by(|a, b| b.compare(a));
                 let work = points.iter().skip(1).fold(Growth::zero(), |sum, g| sum.add(g));
-                let text: f64 = terms.iter().map(|(p, a)| length(p, std::slice::from_ref(a))).sum();
+                let text: f64 = terms.iter().map(|(p, a)| length(p, std::slice::from_ref(a), 0.5)).sum();
                 let stored =
                     terms.iter().map(|(p, _)| self.stored(&gens, p)).max_by(Growth::compare).unwrap_or_default();
                 Cost::new(work, stored, text + 1.0)
             }
-            Head::Apply { guard, args, .. } => {
+            Head::Apply { guard, args, function, .. } => {
                 let points = self.points(&gens, guard);
-                Cost::new(points, self.stored(&gens, guard), 1.0 + length(guard, args))
+                // A negative exponent stands in parentheses.
+                let signed = matches!(function, Function::Value(Primitive::Op(Op::Powi(k))) if *k < 0);
+                let text = 1.0 + f64::from(u8::from(signed)) + length(guard, args, 1.0);
+                Cost::new(points, self.stored(&gens, guard), text)
             }
         }
     }
@@ -501,12 +505,11 @@ pub(super) fn inside(all: &[(IndexId, Size)], set: &[bool], guard: &Pred) -> Pre
     Pred::all(guard.conjuncts().iter().filter(inside).cloned())
 }
 
-/// About how long guards and arguments are to read.
-fn length(guard: &Pred, slots: &[Slot]) -> f64 {
+/// About how long guards and arguments are to read; -1 is a sign in products and sums.
+fn length(guard: &Pred, slots: &[Slot], sign: f64) -> f64 {
     let terms = |a: &Affine| (a.terms().len() + usize::from(a.offset() != 0)) as f64;
     let slot = |slot: &Slot| match slot {
-        // Read as a sign.
-        Slot::Number(x) if x.get() == -1.0 => 0.5,
+        Slot::Number(x) if x.get() == -1.0 => sign,
         Slot::Number(_) => 1.0,
         Slot::Index(a) => 1.0 + terms(a),
         Slot::Read(indices) => 1.0 + 0.25 * indices.iter().map(terms).sum::<f64>(),

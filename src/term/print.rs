@@ -8,13 +8,14 @@
 //! | `[A?(i, j)] * A.value(i, j)` of a sparse parameter | `A[i, j]` |
 //! | `let c = a < b in [c != 0] * e` with no other use of `c` | `[a < b] * e`; several such `let`s, `[a < b or d < e] * f` |
 //! | `let c = sum k < n. [p] * 1 in [c = 0] * e` alike | `[not (exists k < n. p)] * e` |
+//! | `[p] * 1` | `[p]` |
 //! | `fold i < n, p = 1. p * e` | `prod i < n. e` |
 //! | `let a = fst s in let b = snd s in e` below a scan of the state `s` | the pattern `(a, b)` for the state |
 //! | the last state of a scan, `(scan t < n, s = e0. e)[n]` | `fold t < n, s = e0. e` |
 //! | `gen i < n. gen j < m. e`, `sum ..` alike | `gen i < n, j < m. e` |
 //! | the sum of `v[i, k]` over the place `k` of its largest element | `max k < n. v[i, k]` |
 //!
-//! Everything else is written as it stands: a comparison of reals elsewhere is `less(a, b)`, its use in a bracket `c[i] != 0`, the place of a
+//! Everything else is written as it stands: a comparison of reals elsewhere is `less(a, b)`, in formulas `[a < b]`, its use in a bracket `c[i] != 0`, the place of a
 //! largest element `(argmax k < n. v[k])`, and a partial derivative kept as a black box `exp'0(x)`.
 //!
 //! Parentheses follow the levels below, which are those of the parser; binders and `let`s stand bare only where nothing can follow
@@ -242,6 +243,10 @@ impl<'a> Printer<'a> {
             "<=" => ("≤", "\\le"),
             ">=" => (">=", "\\ge"),
             "!=" => ("≠", "\\ne"),
+            "not <" => ("not <", "\\not<"),
+            "not >" => ("not >", "\\not>"),
+            "not <=" => ("not <=", "\\not\\le"),
+            "not >=" => ("not >=", "\\not\\ge"),
             "*" => ("·", "\\,"),
             "max" => ("max", "\\max"),
             "min" => ("min", "\\min"),
@@ -256,6 +261,10 @@ impl<'a> Printer<'a> {
             (Style::Ascii, _) => ascii,
             (Style::MathMl, "*") => "\u{2062}",
             (Style::MathMl, ">=") => "≥",
+            (Style::MathMl, "not <") => "≮",
+            (Style::MathMl, "not >") => "≯",
+            (Style::MathMl, "not <=") => "≰",
+            (Style::MathMl, "not >=") => "≱",
             (Style::Unicode | Style::MathMl, _) => unicode,
             (Style::Latex, _) => latex,
         }
@@ -368,7 +377,11 @@ impl<'a> Printer<'a> {
 
     fn var(&self, x: VarId) -> String {
         let name = name_of(&self.vars, x);
-        if self.latex() { format!("\\mathbf{{{}}}", name.replace('_', "\\_")) } else { name }
+        match (self.style, greek(&name)) {
+            (Style::Latex, Some((letter, rest))) => format!("\\boldsymbol{{\\{letter}{}}}", rest.replace('_', "\\_")),
+            (Style::Latex, None) => format!("\\mathbf{{{}}}", name.replace('_', "\\_")),
+            _ => name,
+        }
     }
 
     fn index(&self, i: IndexId) -> String {
@@ -395,6 +408,9 @@ impl<'a> Printer<'a> {
     }
 
     fn italic(&self, name: String) -> String {
+        if let (Style::Latex, Some((letter, ""))) = (self.style, greek(&name)) {
+            return format!("\\{letter}");
+        }
         match self.latex() && name.chars().count() > 1 {
             true => format!("\\mathit{{{}}}", name.replace('_', "\\_")),
             false => name,
@@ -469,6 +485,17 @@ impl<'a> Printer<'a> {
             }
         }
     }
+}
+
+/// The letter that a name spells, and what follows it, digits or behind a `_`.
+fn greek(name: &str) -> Option<(&str, &str)> {
+    const LETTERS: &[&str] = &[
+        "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu",
+        "xi", "pi", "rho", "sigma", "tau", "upsilon", "phi", "chi", "psi", "omega", "Gamma", "Delta", "Theta",
+        "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega",
+    ];
+    let (letter, rest) = name.split_at(name.find(|c: char| !c.is_alphabetic()).unwrap_or(name.len()));
+    LETTERS.contains(&letter).then_some((letter, rest))
 }
 
 /// How often each variable is read as a value.

@@ -408,7 +408,7 @@ fn derivatives_of_books() {
         (
             "param x : [n] real\nmap f : [p] -> [n]\ngen o < p. x[f(o)]",
             Request::new(Mode::Jacobian, &["x"]),
-            "gen i < p, j < n. [f(i) = j] * 1",
+            "gen i < p, j < n. [f(i) = j]",
         ),
         ("param x : [n] real\nsum i < n. x[i]^3", diagonal(1), "gen i < n. 6 * x[i]"),
         ("param x : [n, m] real\nsum i < n. (sum j < m. x[i, j])^2", diagonal(1), "gen i < n, j < m, k < m. 2"),

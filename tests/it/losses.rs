@@ -13,8 +13,11 @@ use crate::support::{Numbers, compile, declarations};
 const PAGE: &str = include_str!("../../src/language/losses.md");
 
 /// Derivatives that are longer than the book's and no cheaper, and why.
-const LONGER: &[(&str, &str)] =
-    &[("Linear form", "a result is written with its axes"), ("Focal loss", "a divisor is left that meets its factor")];
+const LONGER: &[(&str, &str)] = &[
+    ("Linear form", "a result is written with its axes"),
+    ("Focal loss", "a factor that both terms of a sum have is left in them"),
+    ("Gravity", "the cube of a root is a product with its square, and a sign is left inside"),
+];
 
 /// A section of the page.
 struct Loss {

@@ -12,6 +12,7 @@ use super::{Graph, Scope};
 use crate::base::{Id as _, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, Var};
+use crate::scalar::{Function, Op, Primitive};
 use crate::tssa::exchanges::{Exchanges, order};
 
 impl Graph<'_> {
@@ -195,6 +196,38 @@ impl Graph<'_> {
         Ok(known.map(|class| Expr::Read(Read { class, indices })))
     }
 
+    /// `a / b` as an element of the class that holds these quotients, if there is one.
+    pub(in crate::ir::simplify) fn known_quotient(
+        &mut self,
+        scope: &Scope,
+        a: &Expr,
+        b: &Expr,
+    ) -> Result<Option<Expr>> {
+        const DIVIDE: Function = Function::Value(Primitive::Op(Op::Div));
+        let (Expr::Read(x), Expr::Read(y)) = (a, b) else { return Ok(None) };
+        let (x, y) = (self.egraph.find(x.class), self.egraph.find(y.class));
+        let divides = |id: Id| {
+            let node = self.egraph.id_to_node(id);
+            matches!(&*node.head, Head::Apply { function: DIVIDE, .. })
+                && node.children.iter().map(|child| self.egraph.find(*child)).eq([x, y])
+        };
+        // Most quotients are not there at any indices.
+        if !self.egraph[y].parents().any(divides) {
+            return Ok(None);
+        }
+        let args = [a.clone(), b.clone()];
+        let gens = Expr::Apply(DIVIDE, args.clone().into()).axes(scope);
+        if !self.guarded(&gens, Pred::True, &args)?.is_true() {
+            return Ok(None);
+        }
+        let mut closing = Closing::new(&gens, &[]);
+        let args = args.iter().map(|e| closing.slot(e)).collect::<Result<_>>()?;
+        let head = Head::Apply { dims: dims(&gens), guard: Pred::True, function: DIVIDE, args };
+        let known = self.egraph.lookup(Node::new(head, closing.children));
+        let indices = Affine::indices(&gens).into();
+        Ok(known.map(|class| Expr::Read(Read { class, indices })))
+    }
+
     /// `gen g. leaf`
     fn leaf_class(&mut self, gens: &[(IndexId, Size)], leaf: &Expr) -> Result<Id> {
         if let Expr::Read(read) = leaf
@@ -247,13 +280,7 @@ impl Graph<'_> {
         Ok(self.insert(Node::new(Head::Sum { dims: dims(gens), terms }, children)))
     }
 
-    fn apply(
-        &mut self,
-        gens: &[(IndexId, Size)],
-        guard: &Pred,
-        function: crate::scalar::Function,
-        args: &[Expr],
-    ) -> Result<Id> {
+    fn apply(&mut self, gens: &[(IndexId, Size)], guard: &Pred, function: Function, args: &[Expr]) -> Result<Id> {
         let mut leaves = Vec::with_capacity(args.len());
         for e in args {
             let leaf = self.leaf(gens, guard, e)?;

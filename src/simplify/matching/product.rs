@@ -174,17 +174,23 @@ impl<'g, 'a> Matcher<'g, 'a> {
             }
             Pattern::Meta(meta, args) => {
                 let next_is_alike = matches!(others.first(), Some(Pattern::Meta(_, other)) if other == args);
-                if !next_is_alike && (self.bindings.get(*meta).is_none() || others.is_empty()) {
-                    return self.all_factors((*meta, args), others, subject, top, then);
+                let known = self.bindings.get(*meta).is_some();
+                if !next_is_alike && (!known || others.is_empty()) {
+                    self.all_factors((*meta, args), others, subject, top, then);
+                    // What is known may be one of several factors, where others may be left over.
+                    if !known || !top || subject.factors.len() == 1 {
+                        return;
+                    }
                 }
-                let summed: Params = subject.sums.of(&subject.product.sums).map(|(i, _)| *i).collect();
+                // At the top sums that are left stay around the match; elsewhere what they bind must not leave them.
+                let inner = if top && known { Mask::NONE } else { subject.sums };
+                let inner: Params = inner.of(&subject.product.sums).map(|(i, _)| *i).collect();
                 for at in subject.factors.iter() {
                     let factor = &factors[at];
-                    if !factor.mentions_any(&summed)
+                    if !factor.mentions_any(&inner)
                         && let Some(params) = self.closed(args, factor)
                     {
-                        let value = Value::Expr(params, factor.clone());
-                        self.bind(*meta, value, |m| m.factors(others, without(at), top, then));
+                        self.bind_expr(*meta, params, factor.clone(), |m| m.factors(others, without(at), top, then));
                     }
                 }
             }

@@ -6,6 +6,7 @@ use super::instances::Source;
 use super::world::{Approx, Bits, Numbers, Oracle, Scalar, World, free_in_either, signature};
 use crate::index::{Pred, Var};
 use crate::reference::Field;
+use crate::simplify::conditions::Name;
 use crate::simplify::expr::Expr;
 use crate::simplify::graph::{Graph, Scope};
 use crate::simplify::instantiate::instantiate;
@@ -51,14 +52,18 @@ struct Judge {
     points: usize,
     /// Among other factors literals are folded, so the last bits may differ.
     folded: bool,
+    /// A literal on the right is rounded, so the sides differ modulo a prime.
+    rounded: bool,
 }
 
 impl Judge {
-    fn new(tier: Tier) -> Self {
+    fn new(rule: &Rule) -> Self {
+        let tier = rule.tier;
+        let rounded = rule.conditions.iter().any(|condition| condition.name == Name::Ratio);
         let mut rng = fastrand::Rng::with_seed(42);
         let numbers = if tier == Tier::Finite { Numbers::All } else { Numbers::Rough };
         let worlds = worlds(&mut rng, numbers);
-        Judge { rng, tier, worlds, points: 0, folded: false }
+        Judge { rng, tier, worlds, points: 0, folded: false, rounded }
     }
 
     /// Compares two expressions at all places, for all sizes; how many points could be compared.
@@ -75,7 +80,8 @@ impl Judge {
                     let Some(complaint) = nearly(a, b) else { continue };
                     let exact = strict.value::<Field>(left, &mut at);
                     let same = || lenient.value::<Field>(right, &mut at.clone()).or(Field::number(0.0)) == exact;
-                    complaint.or_else(|| (exact.is_some() && !same()).then(|| "modulo a prime".to_owned()))
+                    complaint
+                        .or_else(|| (exact.is_some() && !self.rounded && !same()).then(|| "modulo a prime".to_owned()))
                 } else {
                     let (a, b) = (strict.value::<Bits>(left, &mut at), lenient.value::<Bits>(right, &mut at));
                     let rounded = self.folded || without_order(left) || without_order(right);
@@ -142,7 +148,7 @@ fn about_elements(pattern: &Pattern) -> bool {
 pub(super) fn check(rule: &Rule, effort: Effort) -> Result<Checked, String> {
     let signature = signature();
     let mut graph = Graph::new(&signature, &super::NO_HINTS, Tier::Finite);
-    let mut judge = Judge::new(rule.tier);
+    let mut judge = Judge::new(rule);
     let mut rng = fastrand::Rng::with_seed(7);
     let mut checked = Checked::default();
     let elements = about_elements(&rule.lhs);

@@ -105,8 +105,8 @@ impl Printer<'_> {
                     (false, false) => Level::Not,
                 }
             }
-            Pred::Relation { relation: RelationRef::Computed { var, .. }, holds: false, .. }
-                if self.folded.contains_key(var) =>
+            Pred::Relation { relation: relation @ RelationRef::Computed { var, .. }, holds: false, .. }
+                if self.folded.contains_key(var) && !(self.typeset() && self.nowhere(*relation).is_none()) =>
             {
                 Level::Not
             }
@@ -183,6 +183,8 @@ impl Printer<'_> {
                 out.push(Task::text(format!("{not}{space}{}({})", self.relation(r), self.list(args))));
             }
             RelationRef::Computed { var, view: View::Support } => match self.folded.get(&var) {
+                // In formulas the sign is crossed out: `not a <= b` could be read as `(not a) <= b`.
+                Some(comparison) if !holds && self.typeset() => self.comparison(*comparison, false, out),
                 Some(comparison) => {
                     if !holds {
                         out.extend([Task::text(self.symbol("not")), Task::text(" ")]);

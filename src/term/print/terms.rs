@@ -65,10 +65,16 @@ impl<'a> Printer<'a> {
                     out.push(Task::text(if self.latex() { format!("{x}_{{{args}}}") } else { format!("{x}[{args}]") }));
                 }
                 None => {
-                    let body = if last { Task::Last(*body, Level::Bracket) } else { Task::Term(*body, Level::Bracket) };
                     out.extend([Task::Open(2), Task::text("[")]);
                     self.pred(guard, Level::Open, out);
-                    out.extend([Task::text("]"), self.times(), Task::Fill, body, Task::Close]);
+                    out.push(Task::text("]"));
+                    // A bracket alone is 1 or 0.
+                    if !matches!(program.terms[*body], Term::Number(Number::Literal(x)) if x == 1.0) {
+                        let level = if self.reads_as_difference(*body) { Level::Power } else { Level::Bracket };
+                        let body = if last { Task::Last(*body, level) } else { Task::Term(*body, level) };
+                        out.extend([self.times(), Task::Fill, body]);
+                    }
+                    out.push(Task::Close);
                 }
             },
             Term::Let { var, body, .. } if self.folded.contains_key(var) => {
@@ -271,7 +277,10 @@ impl<'a> Printer<'a> {
                 Op::Div if self.typeset() => Level::Power,
                 Op::Div => Level::Product,
                 Op::Powi(_) => Level::Power,
-                Op::Compare(_) if self.typeset() || self.spelt.contains(&id) => Level::Comparison,
+                Op::Pow if self.typeset() => Level::Power,
+                Op::Expm1 if self.latex() => Level::Sum,
+                Op::Xlogy if self.latex() => Level::Product,
+                Op::Compare(_) if self.spelt.contains(&id) => Level::Comparison,
                 _ => Level::Postfix,
             },
             Term::Apply(..) | Term::Call { .. } => Level::Postfix,
@@ -315,8 +324,12 @@ impl<'a> Printer<'a> {
             match &program.terms[first] {
                 term @ Term::Mul(a, b) if negated(program, term).is_none() => {
                     // Digits side by side would be one number.
-                    let digits = self.mathml() && matches!(program.terms[*b], Term::Number(Number::Literal(_)));
-                    chain.push((if digits { "·" } else { self.symbol("*") }, *b));
+                    let digits = self.typeset() && matches!(program.terms[*b], Term::Number(Number::Literal(_)));
+                    chain.push(match (digits, self.style) {
+                        (true, Style::Latex) => ("\\cdot", *b),
+                        (true, _) => ("·", *b),
+                        (false, _) => (self.symbol("*"), *b),
+                    });
                     first = *a;
                 }
                 Term::Apply(Function::Value(Primitive::Op(Op::Div)), args) if args.len() == 2 && !self.typeset() => {
@@ -326,18 +339,91 @@ impl<'a> Printer<'a> {
                 _ => break,
             }
         }
+        // Where no sign stands between factors a `-` would be read as a difference.
+        let level = if self.typeset() { Level::Power } else { Level::Unary };
         out.extend([Task::Open(2), Task::Term(first, Level::Product)]);
         for (sign, e) in chain.into_iter().rev() {
-            out.extend([Task::Fill, Task::text(sign), Task::text(" "), Task::Term(e, Level::Unary)]);
+            out.extend([Task::Fill, Task::text(sign), Task::text(" "), Task::Term(e, level)]);
         }
         out.push(Task::Close);
+    }
+
+    /// Whether a product begins with a `-`, where factors stand side by side.
+    fn reads_as_difference(&self, mut id: TermId) -> bool {
+        let terms = &self.program.terms;
+        while self.typeset() {
+            id = match &terms[id] {
+                Term::Number(Number::Literal(x)) => return x.is_sign_negative() && !x.is_nan(),
+                term if negated(self.program, term).is_some() => return true,
+                Term::Mul(a, _) => *a,
+                _ => break,
+            };
+        }
+        false
+    }
+
+    /// The dividend of a fraction and all that it is divided by, one after the other.
+    fn fraction(&self, a: TermId, b: TermId) -> (TermId, Vec<TermId>) {
+        let (mut above, mut below) = (a, vec![b]);
+        while let Term::Apply(Function::Value(Primitive::Op(Op::Div)), args) = &self.program.terms[above]
+            && let [a, b] = args.as_slice()
+        {
+            above = *a;
+            below.push(*b);
+        }
+        below.reverse();
+        (above, below)
+    }
+
+    /// What stands below in a fraction.
+    fn below(&self, factors: &[TermId], out: &mut Vec<Task>) {
+        match factors {
+            [only] => out.push(Task::Last(*only, Level::Open)),
+            factors => {
+                for (at, e) in factors.iter().enumerate() {
+                    if at > 0 {
+                        out.extend([Task::text(" "), Task::text(self.symbol("*")), Task::text(" ")]);
+                    }
+                    out.push(Task::Term(*e, Level::Power));
+                }
+            }
+        }
+    }
+
+    /// `a <= b`, or its opposite.
+    pub(super) fn comparison(&self, id: TermId, holds: bool, out: &mut Vec<Task>) {
+        let Term::Apply(Function::Value(Primitive::Op(Op::Compare(comparison))), args) = &self.program.terms[id] else {
+            return out.push(Task::Term(id, Level::Comparison));
+        };
+        let [a, b] = args.as_slice() else { return };
+        // `x > 0` reads better than `0 < x`, and is the same.
+        let number = |e: TermId| matches!(self.program.terms[e], Term::Number(_));
+        let turned = number(*a) && !number(*b);
+        let sign = match (comparison, turned, holds) {
+            (Comparison::Less, false, true) => "<",
+            (Comparison::Less, true, true) => ">",
+            (Comparison::LessEqual, false, true) => self.symbol("<="),
+            (Comparison::LessEqual, true, true) => self.symbol(">="),
+            (Comparison::Less, false, false) => self.symbol("not <"),
+            (Comparison::Less, true, false) => self.symbol("not >"),
+            (Comparison::LessEqual, false, false) => self.symbol("not <="),
+            (Comparison::LessEqual, true, false) => self.symbol("not >="),
+            (Comparison::Equal, _, true) | (Comparison::NotEqual, _, false) => "=",
+            (Comparison::NotEqual, _, true) | (Comparison::Equal, _, false) => self.symbol("!="),
+        };
+        let (a, b) = if turned { (*b, *a) } else { (*a, *b) };
+        out.extend([Task::Open(2), Task::Term(a, Level::Sum), Task::Fill, Task::text(sign), Task::text(" ")]);
+        out.extend([Task::Term(b, Level::Sum), Task::Close]);
     }
 
     fn apply(&self, id: TermId, f: Function, args: &[TermId], out: &mut Vec<Task>) {
         match (f, args) {
             (Function::Value(Primitive::Op(Op::Div)), [a, b]) if self.mathml() => {
-                out.extend([Task::Begin("mfrac"), Task::Begin("mrow"), Task::Last(*a, Level::Open), Task::End("mrow")]);
-                out.extend([Task::Begin("mrow"), Task::Last(*b, Level::Open), Task::End("mrow"), Task::End("mfrac")]);
+                let (a, b) = self.fraction(*a, *b);
+                out.extend([Task::Begin("mfrac"), Task::Begin("mrow"), Task::Last(a, Level::Open), Task::End("mrow")]);
+                out.push(Task::Begin("mrow"));
+                self.below(&b, out);
+                out.extend([Task::End("mrow"), Task::End("mfrac")]);
             }
             (Function::Value(Primitive::Op(Op::Sqrt)), [a]) if self.mathml() => {
                 out.extend([Task::Begin("msqrt"), Task::Last(*a, Level::Open), Task::End("msqrt")]);
@@ -352,8 +438,10 @@ impl<'a> Printer<'a> {
                 out.extend([Task::End("mrow"), Task::End("msup")]);
             }
             (Function::Value(Primitive::Op(Op::Div)), [a, b]) if self.latex() => {
-                out.extend([Task::text("\\frac{"), Task::Last(*a, Level::Open), Task::text("}{")]);
-                out.extend([Task::Last(*b, Level::Open), Task::text("}")]);
+                let (a, b) = self.fraction(*a, *b);
+                out.extend([Task::text("\\frac{"), Task::Last(a, Level::Open), Task::text("}{")]);
+                self.below(&b, out);
+                out.push(Task::text("}"));
             }
             (Function::Value(Primitive::Op(Op::Div)), [_, _]) => self.product(id, out),
             (Function::Value(Primitive::Op(op @ (Op::Sqrt | Op::Cbrt))), [a]) if self.latex() => {
@@ -368,24 +456,36 @@ impl<'a> Printer<'a> {
                     (false, false) => format!("^{k}"),
                 }));
             }
-            // As a value a comparison is a function, `less(a, b)`; in a bracket it is written as an operator.
-            (Function::Value(Primitive::Op(Op::Compare(comparison))), [a, b])
-                if self.typeset() || self.spelt.contains(&id) =>
-            {
-                // `x > 0` reads better than `0 < x`, and is the same.
-                let number = |e: TermId| matches!(self.program.terms[e], Term::Number(_));
-                let turned = number(*a) && !number(*b);
-                let sign = match (comparison, turned) {
-                    (Comparison::Less, false) => "<",
-                    (Comparison::Less, true) => ">",
-                    (Comparison::LessEqual, false) => self.symbol("<="),
-                    (Comparison::LessEqual, true) => self.symbol(">="),
-                    (Comparison::Equal, _) => "=",
-                    (Comparison::NotEqual, _) => self.symbol("!="),
-                };
-                let (a, b) = if turned { (*b, *a) } else { (*a, *b) };
-                out.extend([Task::Open(2), Task::Term(a, Level::Sum), Task::Fill, Task::text(sign), Task::text(" ")]);
-                out.extend([Task::Term(b, Level::Sum), Task::Close]);
+            // As a value a comparison is a function, `less(a, b)`, and in formulas a bracket; in a bracket it is written as an operator.
+            (Function::Value(Primitive::Op(Op::Compare(_))), [_, _]) if self.spelt.contains(&id) => {
+                self.comparison(id, true, out);
+            }
+            (Function::Value(Primitive::Op(Op::Compare(_))), [_, _]) if self.typeset() => {
+                out.push(Task::text("["));
+                self.comparison(id, true, out);
+                out.push(Task::text("]"));
+            }
+            (Function::Value(Primitive::Op(Op::Pow)), [a, b]) if self.mathml() => {
+                out.extend([Task::Begin("msup"), Task::Begin("mrow"), Task::Term(*a, Level::Projection)]);
+                out.extend([Task::End("mrow"), Task::Begin("mrow"), Task::Last(*b, Level::Open)]);
+                out.extend([Task::End("mrow"), Task::End("msup")]);
+            }
+            (Function::Value(Primitive::Op(Op::Pow)), [a, b]) if self.latex() => {
+                out.extend([Task::Term(*a, Level::Projection), Task::text("^{"), Task::Last(*b, Level::Open)]);
+                out.push(Task::text("}"));
+            }
+            (Function::Value(Primitive::Op(Op::Abs)), [a]) if self.latex() => {
+                out.extend([Task::text("\\left|"), Task::Last(*a, Level::Open), Task::text("\\right|")]);
+            }
+            (Function::Value(Primitive::Op(Op::Log1p)), [a]) if self.latex() => {
+                out.extend([Task::text("\\ln\\left(1 + "), Task::Term(*a, Level::Bracket), Task::text("\\right)")]);
+            }
+            (Function::Value(Primitive::Op(Op::Expm1)), [a]) if self.latex() => {
+                out.extend([Task::text("\\exp\\left("), Task::Last(*a, Level::Open), Task::text("\\right) - 1")]);
+            }
+            (Function::Value(Primitive::Op(Op::Xlogy)), [a, b]) if self.latex() => {
+                out.extend([Task::Term(*a, Level::Product), Task::text(" \\, \\ln\\left(")]);
+                out.extend([Task::Last(*b, Level::Open), Task::text("\\right)")]);
             }
             _ => {
                 let name = self.function(f);

@@ -581,6 +581,44 @@ fn print_roots_in_latex() {
     assert!(latex.contains(expected), "{latex}");
 }
 
+/// Programs of some numbers, and how formulas read.
+#[test]
+fn print_formulas_in_latex() {
+    let table: &[(&str, &str)] = &[
+        // No `-` stands between factors.
+        ("a * -b", r"\mathbf{a} \, \left(-\mathbf{b}\right)"),
+        ("a * -2", r"\mathbf{a} \cdot \left(-2\right)"),
+        ("gen i < n. [i < 3] * (-a * b)", r"[i \le 2] \cdot \left(-\mathbf{a} \, \mathbf{b}\right)"),
+        // Comparisons are brackets, and a bracket alone is a number.
+        ("a + less(a, b)", r"\mathbf{a} + [\mathbf{a} < \mathbf{b}]"),
+        ("equal(a, 0) * b", r"[\mathbf{a} = 0] \, \mathbf{b}"),
+        ("[a <= b] * 1", r"[\mathbf{a} \le \mathbf{b}]"),
+        ("[not a <= b] * a", r"[\mathbf{a} \not\le \mathbf{b}] \cdot \mathbf{a}"),
+        ("[not a > 0] * a", r"[\mathbf{a} \not> 0] \cdot \mathbf{a}"),
+        // Powers, fractions and functions.
+        ("a^b", r"\mathbf{a}^{\mathbf{b}}"),
+        ("pow(a + b, b - 1)^2", r"\left(\left(\mathbf{a} + \mathbf{b}\right)^{\mathbf{b} - 1}\right)^{2}"),
+        ("a / b / (a + 1)", r"\frac{\mathbf{a}}{\mathbf{b} \, \left(\mathbf{a} + 1\right)}"),
+        ("abs(a) * expm1(b)", r"\left|\mathbf{a}\right| \, \left(\exp\left(\mathbf{b}\right) - 1\right)"),
+        ("log1p(a) - xlogy(a, b)", r"\ln\left(1 + \mathbf{a}\right) - \mathbf{a} \, \ln\left(\mathbf{b}\right)"),
+        ("lgamma(a)", r"\ln\Gamma\left(\mathbf{a}\right)"),
+        // Names of letters.
+        ("sigma * sigma_2", r"\boldsymbol{\sigma} \, \boldsymbol{\sigma\_2}"),
+    ];
+    let squeeze = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    for (body, expected) in table {
+        let params = ["a", "b", "sigma", "sigma_2"].map(|name| format!("param {name} : real\n")).concat();
+        let text = format!("size n\n{params}{body}");
+        let read = surface::read(&text, &[]).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        let latex = squeeze(&read.print(Style::Latex));
+        let whole = match expected.starts_with("[i") {
+            true => format!(r"\begin{{aligned}} & \boxplus_{{i < n}} {expected} \end{{aligned}}"),
+            false => format!(r"\begin{{aligned}} & {expected} \end{{aligned}}"),
+        };
+        assert_eq!(latex, whole, "{body}");
+    }
+}
+
 #[test]
 fn print_deep_terms_on_a_small_stack() {
     let work = || {
