@@ -40,8 +40,8 @@ pub(super) fn separated(program: &Program) -> Result<Cow<'_, Program>> {
         let Rhs::Contract { guard, operands, .. } = &open.rhs else { return builder.push(stmt) };
         let mut found = None;
         for (at, union) in unions(&program.signature, guard) {
-            for k in 0..operands.len() {
-                if let Some(terms) = terms(builder, guard, &operands[k], union)? {
+            for (k, operand) in operands.iter().enumerate() {
+                if let Some(terms) = terms(builder, guard, operand, union)? {
                     found = Some((at, k, terms));
                 }
             }

@@ -225,27 +225,7 @@ impl Condition {
                 let both = p.clone().and(q.clone());
                 return Ok(graph.given(scope, &Pred::True, &both)?.is_false());
             }
-            (Name::Value, Some(Value::Function(Function::Value(Primitive::Op(op)))), Some(Value::Literal(c)))
-                if op.arity() == 1 =>
-            {
-                let d = op.value(&[*c]);
-                d.is_finite().then_some(Value::Literal(d))
-            }
-            (Name::ValueOfTwo, Some(Value::Function(Function::Value(Primitive::Op(op)))), Some(Value::Literal(c)))
-                if op.arity() == 2 =>
-            {
-                value_of_two(*op, *c, value(2)).map(Value::Literal)
-            }
-            (Name::Ratio, Some(Value::Literal(c)), Some(Value::Literal(d))) => {
-                plain_quotient(*c, *d).map(Value::Literal)
-            }
-            (Name::Exponent, Some(Value::Literal(c)), _) => {
-                let k = *c as i32;
-                if f64::from(k) != *c {
-                    return Ok(false);
-                }
-                Some(Value::Integer(i64::from(k)))
-            }
+            (_, Some(Value::Literal(_)), _) | (Name::Value | Name::ValueOfTwo, ..) => self.of_literals(bindings),
             (Name::Later, Some(Value::Index(i)), Some(Value::Affine(s))) => return Ok(is_later(scope, *i, s)),
             (Name::Sparse, Some(Value::Expr(_, e)), _) => return Ok(graph.is_sparse(e)),
             (Name::Dense, Some(Value::Expr(_, e)), _) => return Ok(!graph.is_sparse(e)),
@@ -268,11 +248,6 @@ impl Condition {
                 let all: Scope = scope.iter().chain(inner.iter()).cloned().collect();
                 return Ok(graph.model.reorders(&all, given, a, e, inner.len()));
             }
-            (Name::Reciprocal, Some(Value::Literal(c)), _) => {
-                let d = 1.0 / c;
-                let power_of_two = c.is_normal() && c.to_bits() << 12 == 0 && d.is_normal();
-                power_of_two.then_some(Value::Literal(d))
-            }
             (Name::Mixed, Some(Value::Expr(_, e)), _) => return is_mixed(graph, e),
             (Name::Count, Some(Value::Index(i)), Some(Value::Affine(n))) => {
                 let p = of_predicate(2).unwrap_or(Pred::True);
@@ -291,6 +266,37 @@ impl Condition {
             (None, Some(_)) => true,
             (_, None) => false,
         })
+    }
+
+    /// The result of a condition about literals.
+    fn of_literals(&self, bindings: &Bindings) -> Option<Value> {
+        let value = |at: usize| self.args.get(at).and_then(|meta| bindings.get(*meta));
+        match (self.name, value(0), value(1)) {
+            (Name::Value, Some(Value::Function(Function::Value(Primitive::Op(op)))), Some(Value::Literal(c)))
+                if op.arity() == 1 =>
+            {
+                let d = op.value(&[*c]);
+                d.is_finite().then_some(Value::Literal(d))
+            }
+            (Name::ValueOfTwo, Some(Value::Function(Function::Value(Primitive::Op(op)))), Some(Value::Literal(c)))
+                if op.arity() == 2 =>
+            {
+                value_of_two(*op, *c, value(2)).map(Value::Literal)
+            }
+            (Name::Ratio, Some(Value::Literal(c)), Some(Value::Literal(d))) => {
+                plain_quotient(*c, *d).map(Value::Literal)
+            }
+            (Name::Exponent, Some(Value::Literal(c)), _) => {
+                let k = *c as i32;
+                (f64::from(k) == *c).then_some(Value::Integer(i64::from(k)))
+            }
+            (Name::Reciprocal, Some(Value::Literal(c)), _) => {
+                let d = 1.0 / c;
+                let power_of_two = c.is_normal() && c.to_bits() << 12 == 0 && d.is_normal();
+                power_of_two.then_some(Value::Literal(d))
+            }
+            _ => None,
+        }
     }
 }
 

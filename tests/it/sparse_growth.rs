@@ -18,9 +18,9 @@ use crate::support::Numbers;
 /// How many steps a term, an input or a result takes at most.
 const STEPS: f64 = 3.0;
 
-/// Programs that take more. The extremum is over the zeros of others, too, so all places are looked at; where rows of a matrix are read through a map, the
-/// gradient by the matrix keeps what it multiplies as a whole.
-const MORE: [&str; 2] = ["segment_max", "map_csr"];
+/// Programs that take more. The extremum is over the zeros of others, too, so all places are looked at, and so are all windows that a place is in, of a few
+/// places each; where rows of a matrix are read through a map, the gradient by the matrix keeps what it multiplies as a whole.
+const MORE: [&str; 3] = ["segment_max", "map_csr", "dilate"];
 
 /// The programs, and their values with gradients by all that is dense.
 fn functions(path: &Path) -> [Function; 2] {

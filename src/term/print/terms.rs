@@ -487,20 +487,23 @@ impl<'a> Printer<'a> {
                 out.extend([Task::Term(*a, Level::Product), Task::text(" \\, \\ln\\left(")]);
                 out.extend([Task::Last(*b, Level::Open), Task::text("\\right)")]);
             }
-            _ => {
-                let name = self.function(f);
-                let (open, close) = self.parentheses();
-                let name = if self.mathml() { format!("{name}{APPLY}") } else { name };
-                out.extend([Task::text(name), Task::text(open), Task::Open(2), Task::Soft]);
-                for (at, e) in args.iter().enumerate() {
-                    if at > 0 {
-                        out.extend([Task::text(","), Task::Line]);
-                    }
-                    out.push(Task::Last(*e, Level::Open));
-                }
-                out.extend([Task::Close, Task::text(close)]);
-            }
+            _ => self.call(f, args, out),
         }
+    }
+
+    /// A function with its arguments in parentheses.
+    fn call(&self, f: Function, args: &[TermId], out: &mut Vec<Task>) {
+        let name = self.function(f);
+        let (open, close) = self.parentheses();
+        let name = if self.mathml() { format!("{name}{APPLY}") } else { name };
+        out.extend([Task::text(name), Task::text(open), Task::Open(2), Task::Soft]);
+        for (at, e) in args.iter().enumerate() {
+            if at > 0 {
+                out.extend([Task::text(","), Task::Line]);
+            }
+            out.push(Task::Last(*e, Level::Open));
+        }
+        out.extend([Task::Close, Task::text(close)]);
     }
 
     pub(super) fn function(&self, f: Function) -> String {
