@@ -8,7 +8,7 @@
 //! | read at one place of one statement, each element once | computed there |
 //! | a factor of a product that reads its elements again for all values of another index, if it is made of two numbers or more | stored |
 //! | quotients and roots that are read again and again, or by several in rows of literal length | stored |
-//! | larger than each parameter and result, of little arithmetic, read once by each of several | computed there, again for each |
+//! | larger than each parameter and result, of little arithmetic, read or searched once by each of several | computed there, again for each |
 //! | the same of more arithmetic without functions that take long, where it is made of nothing as large and nothing as large is made of it | computed there, again for each |
 //! | of little arithmetic on one tensor as large that is stored, and on rows and columns, read once by each of several | computed there, again for each |
 //! | too large to be nested into others | stored |

@@ -27,9 +27,9 @@ use crate::solver::have_one_value;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 use crate::ty::Signature;
 
-/// Less numbers than these are compared wherever the place of an extremum is asked.
+/// Fewer numbers than these are compared wherever the place of an extremum is asked.
 const FEW: i64 = 4;
-/// Less numbers than these are compared where the best of them is asked as well.
+/// Fewer numbers than these are compared where the best of them is asked as well.
 const SHORT: i64 = 8;
 
 /// The program with these tensors.
@@ -106,11 +106,11 @@ fn keep(
             let asks = |place: &Place<'_>| {
                 let is_read = |x: &Operand| x.var == place.var;
                 let reads_best = matches!(&stmt.rhs, Rhs::Contract { operands, .. } if operands.iter().any(is_read))
-                    && place.is_of_less(builder, SHORT);
+                    && place.is_of_fewer(builder, SHORT);
                 known.contains(&(place.var, place.view)) && !place.is_bound(rank + sums) && !reads_best
             };
             let repeats = |place: &Place<'_>| place.repeats(rank, sums) || asks(place);
-            match place(atom).filter(|place| repeats(place) && !place.is_of_less(builder, FEW)) {
+            match place(atom).filter(|place| repeats(place) && !place.is_of_fewer(builder, FEW)) {
                 Some(place) => place.number(builder),
                 None => Ok(atom.clone()),
             }
@@ -195,8 +195,8 @@ impl Place<'_> {
         !self.is_bound(sums.end) && again
     }
 
-    /// Whether the search is among less numbers than these.
-    fn is_of_less(&self, builder: &Builder, numbers: i64) -> bool {
+    /// Whether the search is among fewer numbers than these.
+    fn is_of_fewer(&self, builder: &Builder, numbers: i64) -> bool {
         builder.dims(self.var).last().and_then(Size::as_constant).is_some_and(|n| n < numbers)
     }
 

@@ -338,7 +338,7 @@ fn meaning() {
             "param a : [n, m] real\n",
             "sum i < n. [exists k < m. k + 1 < m and a[i, k + 1] > 2] * 1",
             "sum i < n. let c = gen k < m. [k + 2 <= m] * less(2, a[i, k + 1]) \
-             in [exists k < m. k + 2 <= m and c[k] != 0] * 1",
+             in [exists k < m. k + 2 <= m and c[k] != 0]",
         ),
         (
             x,
@@ -350,14 +350,14 @@ fn meaning() {
             x,
             "[exists k < n. x[0] > 0 and x[k] > 0] * 1",
             "let c = [n >= 1] * less(0, x[0]) in let c_2 = gen k < n. less(0, x[k]) \
-             in [exists k < n. c != 0 and c_2[k] != 0] * 1",
+             in [exists k < n. c != 0 and c_2[k] != 0]",
         ),
         (
             x,
             "sum i < n. select(x[i] >= 1, x[i], -x[i])",
             "sum i < n. let c = less_equal(1, x[i]) in [c != 0] * x[i] + [c = 0] * -x[i]",
         ),
-        (x, "sum i < n. [x[i] != 0] * x[i] + [0 = x[i]] * 1", "sum i < n. [x[i] != 0] * x[i] + [x[i] = 0] * 1"),
+        (x, "sum i < n. [x[i] != 0] * x[i] + [0 = x[i]] * 1", "sum i < n. [x[i] != 0] * x[i] + [x[i] = 0]"),
         (x, "max i < n. x[i]^2", "let v = gen i < n. x[i]^2 in max i < n. v[i]"),
         ("param x : [n] real\nassume n >= 1\n", "min i < n. x[i]", "min i < n. x[i]"),
         (
