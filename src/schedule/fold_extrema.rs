@@ -179,7 +179,7 @@ impl Pass<'_> {
 /// The register that statements give the number at the place of a search, and nothing else; whether they add it.
 fn number_of(index: IndexId, at: IndexId, body: &[Stmt], value: RealId, then: &[Stmt]) -> Option<(RealId, bool)> {
     if let Some((last @ (Stmt::Assign(number, from) | Stmt::Accumulate(number, from)), before)) = then.split_last()
-        && is_same(body, before, (at, index), (value, *from))
+        && is_same(body, before, (at, index), Value::Of(value, *from))
     {
         return Some((*number, matches!(last, Stmt::Accumulate(..))));
     }
@@ -189,11 +189,20 @@ fn number_of(index: IndexId, at: IndexId, body: &[Stmt], value: RealId, then: &[
     let mut last = None;
     then.iter().for_each(|stmt| stmt.visit(&mut |stmt| last = stmt.changes().or(last)));
     let number = last?;
-    is_same(&rest, then, (at, index), (value, number)).then_some((number, false))
+    is_same(&rest, then, (at, index), Value::Changes(value, number)).then_some((number, false))
+}
+
+/// The register that has the number of a search, and the one that has it among other statements.
+#[derive(Clone, Copy)]
+enum Value {
+    /// The statements define it, or it is known before them.
+    Of(RealId, RealId),
+    /// The statements change it.
+    Changes(RealId, RealId),
 }
 
 /// Whether statements are those of a search, with the place for its index and another register for its number.
-fn is_same(body: &[Stmt], found: &[Stmt], index: (IndexId, IndexId), value: (RealId, RealId)) -> bool {
+fn is_same(body: &[Stmt], found: &[Stmt], index: (IndexId, IndexId), value: Value) -> bool {
     let mut names = Fresh::after(&[]);
     names.keep(index.0, index.1);
     let (own, other) = (Defined::of(body), Defined::of(found));
@@ -202,10 +211,13 @@ fn is_same(body: &[Stmt], found: &[Stmt], index: (IndexId, IndexId), value: (Rea
     }
     own.indices.iter().zip(&other.indices).for_each(|(i, j)| names.keep(*i, *j));
     own.reals.iter().zip(&other.reals).for_each(|(r, s)| names.alias(*r, *s));
-    if !own.reals.contains(&value.0) {
-        names.alias(value.0, value.1);
-    }
-    let is_value = own.reals.iter().zip(&other.reals).all(|(r, s)| *r != value.0 || *s == value.1);
+    let is_value = match value {
+        Value::Of(value, from) => names.read(value) == from,
+        Value::Changes(value, number) => {
+            names.alias(value, number);
+            true
+        }
+    };
     is_value && names.body(body).is_ok_and(|body| body == found)
 }
 

@@ -637,11 +637,7 @@ fn products_over_indices() {
         ),
         ("fold i < n, p = 1. p * x[i]", "prod i < n. x[i]", 6.0),
         ("2 * (prod (i < n) (x[i] - 1)) + 1", "2 * (prod i < n. x[i] - 1) + 1", 1.0),
-        (
-            "sum j < n. prod i < n. [i != j] * x[i] + [i = j]",
-            "sum j < n. prod i < n. [j != i] * x[i] + [j = i] * 1",
-            11.0,
-        ),
+        ("sum j < n. prod i < n. [i != j] * x[i] + [i = j]", "sum j < n. prod i < n. [j != i] * x[i] + [j = i]", 11.0),
     ] {
         let function =
             Function::parse(&format!("param x : [n] real\n{text}")).unwrap_or_else(|error| panic!("{text}: {error}"));

@@ -295,6 +295,8 @@ fn passes_keep_programs() {
         include_str!("../growth/spgemm_sq.iv"),
         include_str!("../growth/feature_grid.iv"),
         include_str!("../growth/upper_places.iv"),
+        include_str!("../growth/chamfer.iv"),
+        include_str!("../growth/dilate.iv"),
     ];
     for text in own {
         for function in with_gradients(compile(text)) {

@@ -98,15 +98,22 @@ impl Parser<'_> {
         None
     }
 
-    /// Whether a condition on indices stands here in place of the next index: `i != j` and `E(i, j)`, and what speaks of an index again.
+    /// Whether a condition on indices stands here in place of the next index: `i != j` and `E(i, j)`, and what says something of an index again, of another
+    /// one. An index that hides another, `i < n, i < m`, has a range.
     pub(super) fn is_condition_on(&self, index: &Name, done: &[(Name, ExprId)]) -> bool {
         let text = self.text.get(self.current.span.range());
-        let behind = self.lexer.clone().next(&mut Vec::new()).token;
-        let names = done.iter().rev().take(MAX_SHOWN).map(|(index, _)| index).chain([index]);
-        let is_again = names.into_iter().any(|index| Some(index.text.as_str()) == text);
-        match (self.token(), behind) {
+        let mut lexer = self.lexer.clone();
+        let [behind, other] = std::array::from_fn(|_| lexer.next(&mut Vec::new()));
+        let is_index = |text: Option<&str>| {
+            let mut names = done.iter().rev().take(MAX_SHOWN).map(|(index, _)| index).chain([index]);
+            names.any(|index| Some(index.text.as_str()) == text)
+        };
+        match (self.token(), behind.token) {
             (Token::Name, Token::NotEqual | Token::Greater | Token::GreaterEqual | Token::LeftParen) => true,
-            (Token::Name, Token::Less | Token::LessEqual | Token::Equal) => is_again,
+            (Token::Name, Token::Equal) => is_index(text),
+            (Token::Name, Token::Less | Token::LessEqual) => {
+                is_index(text) && is_index(self.text.get(other.span.range()))
+            }
             (Token::Not | Token::LeftBracket, _) => true,
             _ => false,
         }
