@@ -296,6 +296,8 @@ fn passes_keep_programs() {
         include_str!("../growth/feature_grid.iv"),
         include_str!("../growth/upper_places.iv"),
         include_str!("../growth/chamfer.iv"),
+        "param x : [n, 3] real\nparam y : [m, 3] real\nlet d = gen i < n, j < m. sum c < 3. (x[i, c] - y[j, c])^2
+         (sum i < n. min j < m. d[i, j]) + (sum j < m. min i < n. d[i, j])",
         include_str!("../growth/dilate.iv"),
     ];
     for text in own {
