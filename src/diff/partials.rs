@@ -22,7 +22,7 @@ pub fn expand_partials(program: &Program) -> Result<Program> {
         return Ok(program.clone());
     }
     let mut builder = Builder::new(program.signature.clone());
-    let outputs = builder.append_with(program, |builder, stmt| {
+    let outputs = builder.append_with(program, |builder, _, stmt| {
         let Rhs::Map { function: Function::Partial(primitive, at), args, .. } = &stmt.rhs else {
             return builder.push(stmt);
         };

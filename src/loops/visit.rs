@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::data::{BufferId, Cond, Domain, Place, Real, RealId, Search, Stmt};
 use crate::base::{IndexId, work};
 use crate::index::{Affine, Var, View};
+use crate::scalar::Op;
 
 impl Stmt {
     /// A loop over values one by one, on one thread.
@@ -441,6 +442,11 @@ impl Domain {
 }
 
 impl Real {
+    /// An operation on registers.
+    pub fn apply(op: Op, args: impl Into<Vec<RealId>>) -> Real {
+        Real::Apply(op.into(), args.into())
+    }
+
     /// Calls `visit` on the registers read.
     pub fn visit_reads(&self, visit: &mut dyn FnMut(RealId)) {
         match self {

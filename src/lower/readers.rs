@@ -81,14 +81,12 @@ pub(super) fn collect_uses(stmt: &Stmt, add: &mut dyn FnMut(VarId, Reading)) {
     let guard_reads = |p: &Pred, add: &mut dyn FnMut(VarId, Reading)| {
         p.visit_computed_at(&mut |x, asked| {
             let at = asked.and_then(|(view, at)| Some((view, at.iter().map(loop_of).collect::<Option<Vec<_>>>()?)));
-            add(
-                x,
-                match at {
-                    Some((View::Support, indices)) => Reading::Element(indices),
-                    Some((_, indices)) => Reading::Row(indices),
-                    None => Reading::Elsewhere,
-                },
-            );
+            let reading = match at {
+                Some((View::Support, indices)) => Reading::Element(indices),
+                Some((_, indices)) => Reading::Row(indices),
+                None => Reading::Elsewhere,
+            };
+            add(x, reading);
         });
     };
     match &stmt.rhs {

@@ -32,16 +32,11 @@ pub(super) fn demanded(program: &Program) -> Result<Cow<'_, Program>> {
         let computed = !matches!(stmt.rhs, Rhs::Input { .. } | Rhs::Number(_));
         asked[x].iter().flatten().filter(|pattern| computed && !known[x].contains(pattern)).collect()
     };
-    let missing: Vec<Vec<&Pattern>> = program.stmts.iter().map(missing).collect();
-    if missing.iter().all(Vec::is_empty) {
+    if program.stmts.iter().all(|stmt| missing(stmt).is_empty()) {
         return Ok(Cow::Borrowed(program));
     }
     let mut builder = Builder::new(program.signature.clone());
-    let mut missing = missing.iter();
-    let outputs = builder.append_with(program, |builder, stmt| {
-        let patterns = missing.next().map_or(&[][..], Vec::as_slice);
-        builder.push(&within(stmt, patterns))
-    })?;
+    let outputs = builder.append_with(program, |builder, x, stmt| builder.push(&within(stmt, &missing((x, stmt)))))?;
     Ok(Cow::Owned(builder.finish(outputs).prune()?))
 }
 

@@ -17,9 +17,8 @@ use std::cell::LazyCell;
 use crate::base::{Id, IndexId, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Pred};
-use crate::scalar::Number;
 use crate::solver::Facts;
-use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
+use crate::tssa::{Builder, Program, Rhs, Stmt};
 
 /// How many sums are added up at most.
 const MAX_TERMS: usize = 16;
@@ -37,7 +36,7 @@ pub(super) fn unguarded(program: &Program) -> Result<Cow<'_, Program>> {
         return Ok(Cow::Borrowed(program));
     }
     let mut builder = Builder::new(program.signature.clone());
-    let outputs = builder.append_with(program, |builder, stmt| {
+    let outputs = builder.append_with(program, |builder, _, stmt| {
         let mut unguarded = stmt.clone();
         match &mut unguarded.rhs {
             Rhs::Add(sides) => {
@@ -64,15 +63,9 @@ fn is_zero<'a>(p: &Pred, stmt: &Stmt, of: &dyn Fn(VarId) -> &'a Stmt) -> bool {
         && inside(p, stmt, of).is_some_and(|(p, factor)| are_empty(&p, factor, of))
 }
 
-/// The only factor of a product, or of the terms of a sum, that is no finite literal, and a predicate of the product over its axes.
+/// The [only factor](Rhs::only_factor) of a product, or of the terms of a sum, and a predicate of the product over its axes.
 fn inside<'a>(p: &Pred, product: &Stmt, of: &dyn Fn(VarId) -> &'a Stmt) -> Option<(Pred, VarId)> {
-    let Rhs::Contract { operands, .. } = &product.rhs else { return None };
-    let is_literal = |x: &&Operand| match of(x.var).rhs {
-        Rhs::Number(Number::Literal(c)) => c.is_finite(),
-        _ => false,
-    };
-    let mut factors = operands.iter().filter(|x| !is_literal(x));
-    let factor = factors.next().filter(|_| factors.next().is_none())?;
+    let factor = product.rhs.only_factor(of)?;
     let axis = |i: IndexId| factor.indices.iter().position(|j| *j == i).map(IndexId::from_index);
     let mut known = true;
     p.visit_free(&mut |i| known &= axis(i).is_some());

@@ -35,9 +35,8 @@ pub(super) fn grouped(program: &Program) -> Result<Cow<'_, Program>> {
     let wanted = wanted(program);
     let mut found = false;
     let mut builder = Builder::new(signature.clone());
-    let mut all_wanted = program.stmts.ids().map(|x| wanted[x]);
-    let outputs = builder.append_with(program, |builder, stmt| {
-        if all_wanted.next() != Some(true) {
+    let outputs = builder.append_with(program, |builder, x, stmt| {
+        if !wanted[x] {
             return builder.push(stmt);
         }
         let views = without_views(signature, builder, stmt)?;

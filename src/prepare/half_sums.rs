@@ -49,9 +49,7 @@ pub(super) fn halved(program: &Program) -> Result<Cow<'_, Program>> {
     }
     let mut builder = Builder::new(program.signature.clone());
     let mut vars: Vars = SideTable::new(program.stmts.len(), None);
-    let mut all = program.stmts.ids();
-    let outputs = builder.append_with(program, |builder, stmt| {
-        let x = all.next().ok_or_else(lost)?;
+    let outputs = builder.append_with(program, |builder, x, stmt| {
         let y = match found.iter().find(|pairs| pairs.outer == x) {
             Some(pairs) => pairs.halves(program, &vars, builder)?,
             None => builder.push(stmt)?,

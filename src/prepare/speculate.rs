@@ -39,7 +39,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::empty_sums::are_empty;
 use super::needs::wanted;
 use crate::base::{Id, IndexId, SideTable, VarId};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{Comparison, Number, Op};
 use crate::solver::solution;
@@ -100,9 +100,7 @@ pub(super) fn speculated(program: &Program) -> Result<Cow<'_, Program>> {
     let mut builder = Builder::new(program.signature.clone());
     // With masks, by what it is without.
     let mut with_masks: BTreeMap<VarId, VarId> = BTreeMap::new();
-    let mut all = program.stmts.ids();
-    let outputs = builder.append_with(program, |builder, stmt| {
-        let x = all.next().ok_or_else(|| Error::bug("speculate", "there are more statements than before"))?;
+    let outputs = builder.append_with(program, |builder, x, stmt| {
         let [first, second] = match (roles[x], Masked::of(stmt)) {
             (Role::Product, Some(masked)) => masked.products(stmt, builder)?,
             (Role::Sum, Some(masked)) => return masked.sum(stmt, builder),

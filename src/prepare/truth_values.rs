@@ -42,9 +42,7 @@ pub(super) fn kept(program: &Program) -> Result<Cow<'_, Program>> {
     let numbers = numbers(program);
     let mut builder = Builder::new(program.signature.clone());
     let mut known = BTreeSet::new();
-    let mut all = program.stmts.ids();
-    let outputs = builder.append_with(program, |builder, stmt| {
-        let x = all.next();
+    let outputs = builder.append_with(program, |builder, x, stmt| {
         let mut kept = stmt.clone();
         let mut keep = |p: &Pred| keep(signature, builder, &known, stmt, p);
         match &mut kept.rhs {
@@ -60,14 +58,14 @@ pub(super) fn kept(program: &Program) -> Result<Cow<'_, Program>> {
 }
 
 /// The extrema of which the place becomes a number for some statement, which then serves all.
-fn numbers(program: &Program) -> BTreeSet<(Option<VarId>, View)> {
+fn numbers(program: &Program) -> BTreeSet<(VarId, View)> {
     let mut found = BTreeSet::new();
     for stmt in program.stmts.values() {
         let sums = stmt.rhs.sums().len();
         stmt.rhs.guards().for_each(|p| {
             p.visit_atoms(&mut |atom| {
                 let repeated = place(atom).filter(|place| place.repeats(stmt.dims.len(), sums));
-                found.extend(repeated.map(|place| (Some(place.var), place.view)));
+                found.extend(repeated.map(|place| (place.var, place.view)));
             });
         });
     }

@@ -13,10 +13,10 @@
 
 use std::borrow::Cow;
 
-use crate::base::{Id, IndexId};
+use crate::base::{Id, IndexId, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred};
-use crate::tssa::{Builder, Operand, Program, Rhs};
+use crate::tssa::{Builder, OpenStmt, Operand, Program, Rhs, Stmt};
 use crate::ty::Signature;
 
 /// How many tensors that are added up are looked at.
@@ -24,36 +24,19 @@ const MAX_TERMS: usize = 16;
 
 /// The program with such sums.
 pub(super) fn separated(program: &Program) -> Result<Cow<'_, Program>> {
-    let is_union = |rhs: &Rhs| match rhs {
-        Rhs::Contract { sums, guard, .. } => !sums.is_empty() && unions(&program.signature, guard).next().is_some(),
+    let signature = &program.signature;
+    let is_union = |stmt: &Stmt| match &stmt.rhs {
+        Rhs::Contract { sums, guard, .. } => !sums.is_empty() && unions(signature, guard).next().is_some(),
         _ => false,
     };
-    if !program.stmts.values().any(|stmt| is_union(&stmt.rhs)) {
+    if !program.stmts.values().any(is_union) {
         return Ok(Cow::Borrowed(program));
     }
-    let mut builder = Builder::new(program.signature.clone());
-    let outputs = builder.append_with(program, |builder, stmt| {
-        if !is_union(&stmt.rhs) {
-            return builder.push(stmt);
-        }
-        let open = builder.open_stmt(stmt)?;
-        let Rhs::Contract { guard, operands, .. } = &open.rhs else { return builder.push(stmt) };
-        let mut found = None;
-        for (at, union) in unions(&program.signature, guard) {
-            for (k, operand) in operands.iter().enumerate() {
-                if let Some(terms) = terms(builder, guard, operand, union)? {
-                    found = Some((at, k, terms));
-                }
-            }
-        }
-        let Some((at, k, terms)) = found else { return builder.push(stmt) };
-        let others = || guard.conjuncts().iter().enumerate().filter(|(other, _)| *other != at).map(|(_, p)| p.clone());
+    let mut builder = Builder::new(signature.clone());
+    let outputs = builder.append_with(program, |builder, _, stmt| {
+        let parts = if is_union(stmt) { parts(signature, builder, stmt)? } else { Vec::new() };
         let mut total = None;
-        for (p, term) in terms {
-            let guard = Pred::all(others().chain([p]).collect::<Vec<_>>());
-            let mut factors = operands.clone();
-            factors[k] = term;
-            let part = builder.contract(&open.gens, &open.sums, guard, factors)?;
+        for part in parts {
             let axes = builder.fresh_indices(&stmt.dims);
             total = Some(match total {
                 Some(others) => builder.add(&axes, [(Pred::True, others), (Pred::True, part)])?,
@@ -63,6 +46,29 @@ pub(super) fn separated(program: &Program) -> Result<Cow<'_, Program>> {
         total.map_or_else(|| builder.push(stmt), Ok)
     })?;
     Ok(Cow::Owned(builder.finish(outputs).prune()?))
+}
+
+/// The sums that a sum over a union is made of; none where nothing is added up in it.
+fn parts(signature: &Signature, builder: &mut Builder, stmt: &Stmt) -> Result<Vec<VarId>> {
+    let OpenStmt { gens, sums, rhs } = builder.open_stmt(stmt)?;
+    let Rhs::Contract { guard, operands, .. } = rhs else { return Ok(Vec::new()) };
+    let mut found = None;
+    for (at, union) in unions(signature, &guard) {
+        for (k, operand) in operands.iter().enumerate() {
+            if let Some(terms) = terms(builder, &guard, operand, union)? {
+                found = Some((at, k, terms));
+            }
+        }
+    }
+    let Some((at, k, terms)) = found else { return Ok(Vec::new()) };
+    let others = || guard.conjuncts().iter().enumerate().filter(|(other, _)| *other != at).map(|(_, p)| p.clone());
+    let part = |(p, term)| {
+        let guard = Pred::all(others().chain([p]).collect::<Vec<_>>());
+        let mut factors = operands.clone();
+        factors[k] = term;
+        builder.contract(&gens, &sums, guard, factors)
+    };
+    terms.into_iter().map(part).collect()
 }
 
 /// The conjuncts that are unions of places, and where they stand: each part gives an index its value, not all of them by equations.

@@ -137,12 +137,9 @@ impl Presenter<'_> {
     /// What a tensor is a multiple of, element by element.
     fn only_factor(&self, x: VarId) -> Option<VarId> {
         let stmt = &self.source.stmts[x];
-        let Rhs::Contract { sums, operands, .. } = &stmt.rhs else { return None };
-        let is_literal = |operand: &&Operand| matches!(self.source.stmts[operand.var].rhs, Rhs::Number(Number::Literal(c)) if c.is_finite());
-        let mut others = operands.iter().filter(|operand| !is_literal(operand));
-        let (only, None) = (others.next()?, others.next()) else { return None };
+        let only = stmt.rhs.only_factor(&|x| &self.source.stmts[x])?;
         let in_place = only.indices.iter().map(|i| i.index()).eq(0..stmt.dims.len());
-        (sums.is_empty() && in_place).then_some(only.var)
+        (stmt.rhs.sums().is_empty() && in_place).then_some(only.var)
     }
 
     /// What is known at a term of a sum; nothing where that is too much. Indices of the sum have other numbers than those that a guard binds.

@@ -18,11 +18,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::quotients::division;
+use super::quotients::{division, reciprocal};
 use super::vectorise::is_short;
 use crate::error::Result;
 use crate::loops::{Decision, Domain, Fresh, Program, Real, RealId, Stmt};
-use crate::scalar::{Comparison, Function, Op};
+use crate::scalar::{Comparison, Op};
 
 /// Beyond which a number is scaled before its reciprocal is taken, and by what.
 const LARGE: i32 = 1000;
@@ -93,9 +93,9 @@ impl Pass {
                 Some(_) => {}
                 None => {
                     let scale = self.scale(d, out);
-                    let one = self.define(Real::Literal(1.0), out);
                     let scaled = self.define(Real::Mul(d, scale), out);
-                    let reciprocal = self.define(Real::Apply(Op::Div.into(), vec![one, scaled]), out);
+                    let (defined, reciprocal) = reciprocal(scaled, &mut self.names);
+                    out.extend(defined);
                     known.insert(d, Reciprocal { scale: Some(scale), reciprocal });
                 }
             }
@@ -105,15 +105,14 @@ impl Pass {
 
     /// The power of two by which a number is scaled.
     fn scale(&mut self, d: RealId, out: &mut Vec<Stmt>) -> RealId {
-        let apply = |op: Op, args: &[RealId]| Real::Apply(Function::from(op), args.to_vec());
         let less = Op::Compare(Comparison::Less);
-        let size = self.define(apply(Op::Abs, &[d]), out);
+        let size = self.define(Real::apply(Op::Abs, [d]), out);
         let [least, most, up, down, one] =
             [-LARGE, LARGE, SCALE, -SCALE, 0].map(|exponent| self.define(Real::Literal(2_f64.powi(exponent)), out));
-        let is_small = self.define(apply(less, &[size, least]), out);
-        let is_large = self.define(apply(less, &[most, size]), out);
+        let is_small = self.define(Real::apply(less, [size, least]), out);
+        let is_large = self.define(Real::apply(less, [most, size]), out);
         let is_either = self.define(Real::Add(is_small, is_large), out);
-        let is_neither = self.define(apply(less, &[is_either, one]), out);
+        let is_neither = self.define(Real::apply(less, [is_either, one]), out);
         let cases = [(is_small, up), (is_large, down), (is_neither, one)];
         let [a, b, c] = cases.map(|(holds, scale)| self.define(Real::Select(holds, scale), out));
         let others = self.define(Real::Add(a, b), out);

@@ -30,7 +30,9 @@ use super::vectorise::is_short;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Size, View};
-use crate::loops::{BufferId, Cond, Decision, Domain, Fresh, Program, Real, RealId, Stmt, changes_outside, loads};
+use crate::loops::{
+    BufferId, Cond, Decision, Domain, Fresh, Place, Program, Real, RealId, Stmt, changes_outside, loads,
+};
 use crate::scalar::{Comparison, Op};
 
 /// Keeps places as numbers.
@@ -72,8 +74,8 @@ impl Pass<'_> {
     fn body(&mut self, stmts: &mut Vec<Stmt>, around: &mut Vec<IndexId>) -> Result<()> {
         let mut at = 0;
         while at < stmts.len() {
-            if let Some((index, [search, test])) = folds(&stmts[at..], around, self.sums) {
-                let folded = self.folded(index, search, test)?;
+            if let Some(search) = Search::of(&stmts[at..]).filter(|search| search.lies(around, self.sums)) {
+                let folded = self.folded(&search)?;
                 stmts.splice(at..at + 2, folded);
                 self.found = true;
                 continue;
@@ -94,31 +96,29 @@ impl Pass<'_> {
     }
 
     /// The loop over all places in place of a search, and what is done with the one that is found.
-    fn folded(&mut self, index: IndexId, search: &Stmt, test: &Stmt) -> Result<Vec<Stmt>> {
-        let (Stmt::Extremum { view, extent, at, body, value, .. }, Stmt::If { body: then, .. }) = (search, test) else {
-            return Ok(Vec::new());
-        };
+    fn folded(&mut self, search: &Search<'_>) -> Result<Vec<Stmt>> {
+        let Search { index, view, extent, at, body, value, then } = *search;
         let [best, place, start, zero] = self.fresh();
         let [left, is_left, number, new, old, here] = self.fresh();
         let [new_place, old_place, places, new_best, old_best, bests] = self.fresh();
-        let compare = |comparison, a, b| Real::Apply(Op::Compare(comparison).into(), vec![a, b]);
+        let compare = |comparison, a, b| Real::apply(Op::Compare(comparison), [a, b]);
         let (from, sides) = match view {
-            View::ArgMin => (f64::INFINITY, (best, *value)),
-            _ => (f64::NEG_INFINITY, (*value, best)),
+            View::ArgMin => (f64::INFINITY, (best, value)),
+            _ => (f64::NEG_INFINITY, (value, best)),
         };
-        let mut inside = body.clone();
+        let mut inside = body.to_vec();
         inside.extend([
             Stmt::Define(left, compare(Comparison::LessEqual, sides.0, sides.1)),
             Stmt::Define(is_left, compare(Comparison::Equal, left, zero)),
             Stmt::Define(number, compare(Comparison::Equal, best, best)),
             Stmt::Define(new, Real::Select(number, is_left)),
             Stmt::Define(old, compare(Comparison::Equal, new, zero)),
-            Stmt::Define(here, Real::Index((*at).into())),
+            Stmt::Define(here, Real::Index(at.into())),
             Stmt::Define(new_place, Real::Select(new, here)),
             Stmt::Define(old_place, Real::Select(old, place)),
             Stmt::Define(places, Real::Add(new_place, old_place)),
             Stmt::Assign(place, places),
-            Stmt::Define(new_best, Real::Select(new, *value)),
+            Stmt::Define(new_best, Real::Select(new, value)),
             Stmt::Define(old_best, Real::Select(old, best)),
             Stmt::Define(bests, Real::Add(new_best, old_best)),
             Stmt::Assign(best, bests),
@@ -129,7 +129,7 @@ impl Pass<'_> {
             Stmt::Local(best),
             Stmt::Assign(best, start),
             Stmt::Local(place),
-            Stmt::one_by_one(*at, Domain::whole(extent)?, inside),
+            Stmt::one_by_one(at, Domain::whole(extent)?, inside),
         ];
         let then = then.iter().map(|stmt| match stmt {
             Stmt::Define(r, Real::Index(a)) if a.as_index() == Some(index) => Stmt::Define(*r, Real::Add(place, zero)),
@@ -150,37 +150,51 @@ impl Pass<'_> {
     }
 }
 
-/// A search with which statements begin, if it is to be folded, and the test behind it.
-fn folds<'a>(stmts: &'a [Stmt], around: &[IndexId], sums: &BTreeSet<BufferId>) -> Option<(IndexId, [&'a Stmt; 2])> {
-    let [search @ Stmt::Extremum { index, extent, at, body, .. }, test, rest @ ..] = stmts else { return None };
-    let Stmt::If { cond: Cond::NonNegative(a), body: then } = test else { return None };
-    let is_arithmetic = body.iter().all(|stmt| matches!(stmt, Stmt::Define(..)));
-    let mentions = |stmts: &[Stmt]| {
-        let mut found = 0;
-        stmts
-            .iter()
-            .for_each(|stmt| stmt.visit(&mut |stmt| stmt.visit_indices(&mut |i| found += usize::from(i == *index))));
-        found
-    };
-    let is_number = |stmt: &&Stmt| matches!(stmt, Stmt::Define(_, Real::Index(a)) if a.as_index() == Some(*index));
-    let numbers = then.iter().filter(is_number).count();
-    let serves = a.as_index() == Some(*index) && numbers > 0 && mentions(then) == numbers && mentions(rest) == 0;
-    (is_arithmetic && serves && lies(extent, *at, body, around, sums)).then_some((*index, [search, test]))
+/// A search whose place serves as a number alone.
+struct Search<'a> {
+    index: IndexId,
+    view: View,
+    extent: &'a Size,
+    at: IndexId,
+    body: &'a [Stmt],
+    value: RealId,
+    /// What is done in the test behind it, where there is a place.
+    then: &'a [Stmt],
 }
 
-/// Whether lanes of a loop around find neighbours, and those of the search do not.
-fn lies(extent: &Size, at: IndexId, body: &[Stmt], around: &[IndexId], sums: &BTreeSet<BufferId>) -> bool {
-    let places = loads(body);
-    match extent.as_constant() {
-        Some(n) => {
-            let is_made = places.iter().any(|place| sums.contains(&place.buffer));
-            (1..SHORT).contains(&n) && !around.is_empty() && !is_made
-        }
-        None => {
-            let apart =
-                |a: Option<&Affine>| a.is_some_and(|a| !a.mentions(at) && around.iter().any(|i| a.mentions(*i)));
-            let mut searched = places.iter().filter(|place| place.at.iter().any(|a| a.mentions(at))).peekable();
-            searched.peek().is_some() && searched.all(|place| apart(place.at.last()))
+impl<'a> Search<'a> {
+    /// That with which statements begin.
+    fn of(stmts: &'a [Stmt]) -> Option<Search<'a>> {
+        let [Stmt::Extremum { index, view, extent, at, body, value }, test, rest @ ..] = stmts else { return None };
+        let Stmt::If { cond: Cond::NonNegative(a), body: then } = test else { return None };
+        let is_place = |a: &Affine| a.as_index() == Some(*index);
+        let mentions = |stmts: &[Stmt]| {
+            let mut found = 0;
+            let mut count = |i: IndexId| found += usize::from(i == *index);
+            stmts.iter().for_each(|stmt| stmt.visit(&mut |stmt| stmt.visit_indices(&mut count)));
+            found
+        };
+        let numbers = then.iter().filter(|stmt| matches!(stmt, Stmt::Define(_, Real::Index(a)) if is_place(a))).count();
+        let is_arithmetic = body.iter().all(|stmt| matches!(stmt, Stmt::Define(..)));
+        let serves = is_place(a) && numbers > 0 && mentions(then) == numbers && mentions(rest) == 0;
+        let search = || Search { index: *index, view: *view, extent, at: *at, body, value: *value, then };
+        (is_arithmetic && serves).then(search)
+    }
+
+    /// Whether lanes of a loop around find neighbours, and those of the search do not.
+    fn lies(&self, around: &[IndexId], sums: &BTreeSet<BufferId>) -> bool {
+        let places = loads(self.body);
+        match self.extent.as_constant() {
+            Some(n) => {
+                let is_made = places.iter().any(|place| sums.contains(&place.buffer));
+                (1..SHORT).contains(&n) && !around.is_empty() && !is_made
+            }
+            None => {
+                let apart = |a: &Affine| !a.mentions(self.at) && around.iter().any(|i| a.mentions(*i));
+                let is_searched = |place: &&&Place| place.at.iter().any(|a| a.mentions(self.at));
+                let mut searched = places.iter().filter(is_searched).peekable();
+                searched.peek().is_some() && searched.all(|place| place.at.last().is_some_and(apart))
+            }
         }
     }
 }

@@ -338,7 +338,7 @@ impl Conversion {
             Cond::Support(r) => self.tests.push(*r),
             Cond::NoSupport(r) => {
                 let zero = self.define(pass, Real::Literal(0.0));
-                let test = self.define(pass, Real::Apply(Op::Compare(Comparison::Equal).into(), vec![*r, zero]));
+                let test = self.define(pass, Real::apply(Op::Compare(Comparison::Equal), [*r, zero]));
                 self.tests.push(test);
             }
             Cond::All(conds) => return conds.iter().all(|cond| self.test(pass, cond)),

@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bins::Gather;
 use super::contract::Contraction;
 use super::key::{IndexKey, renamed};
-use super::unroll_outer::{few, is_few};
+use super::unroll_outer::{is_few, statements};
 use super::vectorise::Plan;
 use crate::base::{Arena, IndexId, work};
 use crate::error::Result;
@@ -203,7 +203,7 @@ impl Pass<'_> {
             let mut other = body.clone();
             for at in pair {
                 if let Some(Stmt::For { body, .. }) = other.get_mut(at) {
-                    *body = self.statements(std::mem::take(body))?;
+                    *body = statements(std::mem::take(body), &mut self.names)?;
                 }
             }
             if let Some(needs) = self.needs(&other, first, second) {
@@ -212,24 +212,6 @@ impl Pass<'_> {
             }
         }
         Ok(None)
-    }
-
-    /// Statements with those of short loops, for each of their values.
-    fn statements(&mut self, stmts: Vec<Stmt>) -> Result<Vec<Stmt>> {
-        let mut out = Vec::with_capacity(stmts.len());
-        for stmt in stmts {
-            match &stmt {
-                Stmt::For { index, domain, body, .. } if is_few(&stmt) => {
-                    for value in few(domain).into_iter().flatten() {
-                        self.names.again();
-                        self.names.fix(*index, Affine::constant(value));
-                        out.extend(self.names.body(body)?);
-                    }
-                }
-                _ => out.push(stmt),
-            }
-        }
-        Ok(out)
     }
 
     /// The statements between two loops of a body that the second one needs, if it can join the first.

@@ -133,12 +133,11 @@ impl Pass {
             return None;
         }
         let q = *reciprocals.entry((base, 1)).or_insert_with(|| {
-            let (one, q) = (self.names.fresh_real(), self.names.fresh_real());
-            out.push(Stmt::Define(one, Real::Literal(1.0)));
-            out.push(Stmt::Define(q, Real::Apply(Op::Div.into(), vec![one, base])));
+            let (defined, q) = reciprocal(base, &mut self.names);
+            out.extend(defined);
             q
         });
-        let power = |exponent: i32| Real::Apply(Op::Powi(exponent).into(), vec![q]);
+        let power = |exponent: i32| Real::apply(Op::Powi(exponent), [q]);
         match numerator {
             Numerator::One => {
                 reciprocals.insert((base, exponent), r);
@@ -162,6 +161,12 @@ impl Pass {
             }
         }
     }
+}
+
+/// `1 / d`: what computes it, and where it is.
+pub(super) fn reciprocal(d: RealId, names: &mut Fresh) -> ([Stmt; 2], RealId) {
+    let (one, q) = (names.fresh_real(), names.fresh_real());
+    ([Stmt::Define(one, Real::Literal(1.0)), Stmt::Define(q, Real::apply(Op::Div, [one, d]))], q)
 }
 
 /// The numbers of a division.

@@ -19,7 +19,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::quotients::division;
+use super::quotients::{division, reciprocal};
 use crate::error::Result;
 use crate::loops::{BufferId, BufferKind, Decision, Fresh, Nest, Program, Real, RealId, Stmt};
 use crate::scalar::{Function, Op, Primitive};
@@ -102,9 +102,8 @@ impl Pass {
             let here: Vec<RealId> =
                 wanted.iter().copied().filter(|d| divisions(std::slice::from_ref(&stmt), *d) > 0).collect();
             for d in here {
-                let (one, q) = (self.names.fresh_real(), self.names.fresh_real());
-                out.push(Stmt::Define(one, Real::Literal(1.0)));
-                out.push(Stmt::Define(q, Real::Apply(Op::Div.into(), vec![one, d])));
+                let (defined, q) = reciprocal(d, &mut self.names);
+                out.extend(defined);
                 self.reciprocals.insert(d, q);
                 wanted.remove(&d);
             }

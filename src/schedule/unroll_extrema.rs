@@ -120,7 +120,7 @@ impl Search {
         let mut places = Vec::new();
         for value in values {
             let [equal, none, place] = std::array::from_fn(|_| names.fresh_real());
-            let compare = |comparison, a, b| Real::Apply(Op::Compare(comparison).into(), vec![a, b]);
+            let compare = |comparison, a, b| Real::apply(Op::Compare(comparison), [a, b]);
             stmts.push(Stmt::Define(equal, compare(Comparison::Equal, value, best)));
             stmts.push(Stmt::Define(none, compare(Comparison::NotEqual, value, value)));
             stmts.push(Stmt::Define(place, Real::Add(equal, none)));

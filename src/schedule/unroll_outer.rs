@@ -54,12 +54,16 @@ impl Pass {
         let mut out = Vec::with_capacity(stmts.len());
         for mut stmt in stmts {
             match values(&stmt) {
-                Some((index, values)) => self.unroll(index, values, stmt.body(), &mut out)?,
+                Some((index, values)) => {
+                    self.unrolled += 1;
+                    each(index, values, stmt.body(), &mut self.names, &mut out)?;
+                }
                 None => {
                     match &mut stmt {
                         Stmt::For { body, .. } => *body = self.body(std::mem::take(body))?,
                         Stmt::Extremum { body, .. } if body.iter().all(is_simple) => {
-                            *body = self.search(std::mem::take(body))?;
+                            self.unrolled += body.iter().filter(|stmt| is_few(stmt)).count();
+                            *body = statements(std::mem::take(body), &mut self.names)?;
                         }
                         _ => {}
                     }
@@ -69,38 +73,36 @@ impl Pass {
         }
         Ok(out)
     }
+}
 
-    /// The body of a search, without its loops over a few values.
-    fn search(&mut self, stmts: Vec<Stmt>) -> Checked<Vec<Stmt>> {
-        let mut out = Vec::with_capacity(stmts.len());
-        for stmt in stmts {
-            match &stmt {
-                Stmt::For { index, domain, body, .. } => match few(domain) {
-                    Some(values) => self.unroll(*index, values, body, &mut out)?,
-                    None => out.push(stmt),
-                },
-                _ => out.push(stmt),
+/// Statements with those of loops over a few values, for each value.
+pub(super) fn statements(stmts: Vec<Stmt>, names: &mut Fresh) -> Checked<Vec<Stmt>> {
+    let mut out = Vec::with_capacity(stmts.len());
+    for stmt in stmts {
+        match &stmt {
+            Stmt::For { index, domain, body, .. } if is_few(&stmt) => {
+                each(*index, few(domain).into_iter().flatten(), body, names, &mut out)?;
             }
+            _ => out.push(stmt),
         }
-        Ok(out)
     }
+    Ok(out)
+}
 
-    /// The statements of a loop for each value of its index.
-    fn unroll(
-        &mut self,
-        index: IndexId,
-        values: RangeInclusive<i64>,
-        body: &[Stmt],
-        out: &mut Vec<Stmt>,
-    ) -> Checked<()> {
-        self.unrolled += 1;
-        for value in values {
-            self.names.again();
-            self.names.fix(index, Affine::constant(value));
-            out.extend(self.names.body(body)?);
-        }
-        Ok(())
+/// The statements of a loop for each value of its index.
+fn each(
+    index: IndexId,
+    values: impl Iterator<Item = i64>,
+    body: &[Stmt],
+    names: &mut Fresh,
+    out: &mut Vec<Stmt>,
+) -> Checked<()> {
+    for value in values {
+        names.again();
+        names.fix(index, Affine::constant(value));
+        out.extend(names.body(body)?);
     }
+    Ok(())
 }
 
 /// The values of a loop that is to be unrolled, with its index.

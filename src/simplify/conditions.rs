@@ -281,7 +281,8 @@ impl Condition {
             (Name::ValueOfTwo, Some(Value::Function(Function::Value(Primitive::Op(op)))), Some(Value::Literal(c)))
                 if op.arity() == 2 =>
             {
-                value_of_two(*op, *c, value(2)).map(Value::Literal)
+                let Some(Value::Literal(d)) = value(2) else { return None };
+                value_of_two(*op, *c, *d).map(Value::Literal)
             }
             (Name::Ratio, Some(Value::Literal(c)), Some(Value::Literal(d))) => {
                 plain_quotient(*c, *d).map(Value::Literal)
@@ -417,11 +418,10 @@ fn count(graph: &mut Graph<'_>, scope: &Scope, i: IndexId, n: &Size, p: &Pred) -
 }
 
 /// The value of a function of two literals, where it is finite.
-fn value_of_two(op: Op, c: f64, d: Option<&Value>) -> Option<f64> {
-    let Some(Value::Literal(d)) = d else { return None };
+fn value_of_two(op: Op, c: f64, d: f64) -> Option<f64> {
     match op {
-        Op::Div => plain_quotient(c, *d),
-        op => Some(op.value(&[c, *d])).filter(|value| value.is_finite()),
+        Op::Div => plain_quotient(c, d),
+        op => Some(op.value(&[c, d])).filter(|value| value.is_finite()),
     }
 }
 

@@ -220,7 +220,7 @@ impl Builder {
         program: &Program,
         replace: &impl Fn(ParamId, &[Side]) -> Option<VarId>,
     ) -> Result<Vec<Output>> {
-        self.append_with(program, |builder, stmt| {
+        self.append_with(program, |builder, _, stmt| {
             let replaced = match &stmt.rhs {
                 Rhs::Input { param, path } => replace(*param, path),
                 _ => None,
@@ -229,19 +229,19 @@ impl Builder {
         })
     }
 
-    /// Appends a program whose signature this one extends, each statement by `write`, which gets it over the tensors of this program; gives
-    /// its results.
+    /// Appends a program whose signature this one extends, each statement by `write`, which gets the name that it has there and the statement over the
+    /// tensors of this program; gives its results.
     ///
     /// # Errors
     /// Those of `write`, and [`Error::Bug`](crate::Error::Bug).
     pub fn append_with(
         &mut self,
         program: &Program,
-        mut write: impl FnMut(&mut Builder, &Stmt) -> Result<VarId>,
+        mut write: impl FnMut(&mut Builder, VarId, &Stmt) -> Result<VarId>,
     ) -> Result<Vec<Output>> {
         let mut vars: SideTable<VarId, Option<VarId>> = SideTable::new(program.stmts.len(), None);
         for (x, stmt) in program.stmts.iter() {
-            let y = write(self, &stmt.rename(&|operand| vars[operand])?)?;
+            let y = write(self, x, &stmt.rename(&|operand| vars[operand])?)?;
             self.suggest_name(y, &program.names[x]);
             vars.set(x, Some(y));
         }

@@ -88,6 +88,14 @@ impl Rhs {
         }
     }
 
+    /// The only factor of a product, or of the terms of a sum, that is no finite literal.
+    pub(crate) fn only_factor<'s>(&self, stmt: &dyn Fn(VarId) -> &'s Stmt) -> Option<&Operand> {
+        let Rhs::Contract { operands, .. } = self else { return None };
+        let is_literal = |x: &&Operand| matches!(stmt(x.var).rhs, Rhs::Number(Number::Literal(c)) if c.is_finite());
+        let mut others = operands.iter().filter(|x| !is_literal(x));
+        others.next().filter(|_| others.next().is_none())
+    }
+
     /// The tensors read, in order, with repetitions; those that guards read as relations last.
     pub fn for_each_operand(&self, mut visit: impl FnMut(VarId)) {
         match self {

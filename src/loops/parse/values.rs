@@ -62,11 +62,11 @@ impl Parser<'_> {
             });
         }
         if self.line.eat("/") {
-            return Ok(Real::Apply(Op::Div.into(), vec![a, self.register()?]));
+            return Ok(Real::apply(Op::Div, [a, self.register()?]));
         }
         if self.line.eat("^") {
             let exponent = self.exponent()?;
-            return Ok(Real::Apply(Op::Powi(exponent).into(), vec![a]));
+            return Ok(Real::apply(Op::Powi(exponent), [a]));
         }
         self.line.expected("`+`, `*`, `/` or `^`")
     }

@@ -188,12 +188,12 @@ impl Graph<'_> {
             return Ok(None);
         }
         let (product, _) = canonical_factors(e.into_product(), &|_| false);
-        let mut closing = Closing::new(&gens, &[]);
-        let factors = product.factors.iter().map(|e| closing.slot(e)).collect::<Result<_>>()?;
-        let head = Head::Product { dims: dims(&gens), sums: Vec::new(), guard: Pred::True, factors };
-        let known = self.egraph.lookup(Node::new(head, closing.children));
-        let indices = Affine::indices(&gens).into();
-        Ok(known.map(|class| Expr::Read(Read { class, indices })))
+        self.known(&gens, &product.factors, |dims, factors| Head::Product {
+            dims,
+            sums: Vec::new(),
+            guard: Pred::True,
+            factors,
+        })
     }
 
     /// `a / b` as an element of the class that holds these quotients, if there is one.
@@ -220,11 +220,20 @@ impl Graph<'_> {
         if !self.guarded(&gens, Pred::True, &args)?.is_true() {
             return Ok(None);
         }
-        let mut closing = Closing::new(&gens, &[]);
-        let args = args.iter().map(|e| closing.slot(e)).collect::<Result<_>>()?;
-        let head = Head::Apply { dims: dims(&gens), guard: Pred::True, function: DIVIDE, args };
-        let known = self.egraph.lookup(Node::new(head, closing.children));
-        let indices = Affine::indices(&gens).into();
+        self.known(&gens, &args, |dims, args| Head::Apply { dims, guard: Pred::True, function: DIVIDE, args })
+    }
+
+    /// An element of the class of a node over some expressions, if it is there.
+    fn known(
+        &mut self,
+        gens: &[(IndexId, Size)],
+        over: &[Expr],
+        head: impl FnOnce(Vec<Size>, Vec<Slot>) -> Head,
+    ) -> Result<Option<Expr>> {
+        let mut closing = Closing::new(gens, &[]);
+        let slots = over.iter().map(|e| closing.slot(e)).collect::<Result<_>>()?;
+        let known = self.egraph.lookup(Node::new(head(dims(gens), slots), closing.children));
+        let indices = Affine::indices(gens).into();
         Ok(known.map(|class| Expr::Read(Read { class, indices })))
     }
 
