@@ -186,10 +186,12 @@ impl Place<'_> {
         let others = (0..rank).any(|k| !in_rows(k) && !in_target(k));
         // Loops come in the order of indices, so what the target depends on is around what the row does.
         let before_rows = (0..rank).find(|k| in_target(*k)).is_some_and(|k| (k + 1..rank + sums).any(in_rows));
-        // The search gives a `sum` index, but in each loop over indices that neither the row nor the place has.
+        // The search gives a `sum` index that the row does not have, but in each loop over indices that neither the row nor the place has.
         let sums = rank..rank + sums;
-        let found = sums.clone().any(in_target);
-        let again = if found { others && sums.clone().any(in_rows) } else { others || before_rows };
+        let found = sums.clone().any(|k| in_target(k) && !in_rows(k));
+        // Several of their values are the same row: `argmax(v[i - k, ..]) = k`.
+        let in_several_ways = (0..sums.end).filter(|k| in_rows(*k)).count() > self.sources.len();
+        let again = if found { others && sums.clone().any(in_rows) } else { others || before_rows || in_several_ways };
         !self.is_bound(sums.end) && again
     }
 

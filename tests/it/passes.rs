@@ -299,6 +299,9 @@ fn passes_keep_programs() {
         "param x : [n, 3] real\nparam y : [m, 3] real\nlet d = gen i < n, j < m. sum c < 3. (x[i, c] - y[j, c])^2
          (sum i < n. min j < m. d[i, j]) + (sum j < m. min i < n. d[i, j])",
         include_str!("../growth/dilate.iv"),
+        include_str!("../growth/shifted_place.iv"),
+        include_str!("../growth/spline.iv"),
+        include_str!("../growth/blend.iv"),
     ];
     for text in own {
         for function in with_gradients(compile(text)) {

@@ -104,8 +104,10 @@ struct Scope<'a> {
     first: BTreeMap<IndexId, &'a Segment>,
     /// The tests.
     tests: Vec<&'a Segment>,
-    /// What else is asked not to be negative.
+    /// What else is asked of indices.
     asked: Vec<&'a Affine>,
+    /// Whether some of it is asked together.
+    together: bool,
 }
 
 pub(super) struct Finder<'a> {
@@ -137,9 +139,10 @@ impl<'a> Finder<'a> {
                 Stmt::For { index, domain, jam: 1, body, .. } => match self.sum(stmt, &scope) {
                     Some(sum) => found.push((path.clone(), sum)),
                     None => {
-                        if let Some(extent) = domain.whole_of().whole_extent() {
+                        let axis = domain.whole_of().whole_extent().map(|extent| (*index, extent));
+                        if let Some(axis) = axis.or_else(|| self.targets_in_use(*index, body)) {
                             let mut scope = scope.clone();
-                            scope.around.push((*index, extent));
+                            scope.around.push(axis);
                             self.inside(body, &scope, path, found);
                         }
                     }
@@ -152,16 +155,32 @@ impl<'a> Finder<'a> {
                     }
                     self.inside(body, &inner, path, found);
                 }
+                Stmt::If { cond, body } if asks_indices(cond) => {
+                    let mut inner = Scope { together: true, ..scope.clone() };
+                    cond.visit_affine(&mut |a| {
+                        let is_first = a.as_index().is_some_and(|i| scope.first.contains_key(&i));
+                        inner.asked.extend((!is_first).then_some(a));
+                    });
+                    self.inside(body, &inner, path, found);
+                }
                 _ => {}
             }
             path.pop();
         }
     }
 
+    /// The coordinate that a loop over the first nodes of a view goes through, and how many values it may have.
+    fn targets_in_use(&self, index: IndexId, body: &[Stmt]) -> Option<(IndexId, Size)> {
+        let Stmt::Let { index: target, array, at, step: None } = body.first()? else { return None };
+        let array = self.program.arrays.get(*array).filter(|array| array.part == Part::Nodes(0))?;
+        let extent = array.extent(&self.program.signature)?;
+        (at.as_index() == Some(index)).then(|| (*target, extent.clone()))
+    }
+
     fn sum(&self, stmt: &'a Stmt, scope: &Scope<'a>) -> Option<Sum> {
         match stmt {
             Stmt::For { domain: Domain::Segment(_), .. } => self.over_tuples(stmt, scope),
-            Stmt::For { domain: Domain::Range { .. }, .. } => self.over_numbers(stmt, scope),
+            Stmt::For { domain: Domain::Range { .. }, .. } if !scope.together => self.over_numbers(stmt, scope),
             _ => None,
         }
     }
@@ -188,7 +207,7 @@ impl<'a> Finder<'a> {
         let known: BTreeSet<IndexId> = coordinates.iter().map(|(_, i)| *i).chain(entries.iter().copied()).collect();
         let items = self.needed(&items, scope, &added, &known)?;
         let ranks = ranks(scope, t, &items);
-        if shift != 0 || !scope.asked.is_empty() || *range != target.1 {
+        if shift != 0 || !scope.asked.is_empty() || scope.together || *range != target.1 {
             // Each sum is made, whether anybody reads it or not.
             let alone = |a: &Affine| a.terms().iter().all(|(v, _)| !matches!(v, Var::Index(i) if *i != t));
             let mut depends = false;
@@ -312,6 +331,15 @@ impl<'a> Finder<'a> {
         }
         kept.reverse();
         fits.then_some(kept)
+    }
+}
+
+/// Whether a test asks nothing but indices.
+fn asks_indices(cond: &Cond) -> bool {
+    match cond {
+        Cond::NonNegative(_) | Cond::Zero(_) | Cond::NonZero(_) => true,
+        Cond::Support(_) | Cond::NoSupport(_) => false,
+        Cond::All(conds) | Cond::Any(conds) => conds.iter().all(asks_indices),
     }
 }
 
