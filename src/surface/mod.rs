@@ -39,8 +39,7 @@ pub use parser::{MAX_DIAGNOSTICS, MAX_EXPRS, MAX_NESTING, parse};
 /// The functions that every program has.
 const LIBRARY: &str = include_str!("prelude.iv");
 
-/// Whether every program has a function of a name.
-fn is_in_library(name: &str) -> bool {
-    let defined = LIBRARY.lines().filter_map(|line| line.strip_prefix("def ")?.split_once('('));
-    defined.into_iter().any(|(defined, _)| defined == name)
+/// The names of the functions that every program has.
+fn library() -> impl Iterator<Item = &'static str> {
+    LIBRARY.lines().filter_map(|line| Some(line.strip_prefix("def ")?.split_once('(')?.0))
 }

@@ -167,7 +167,8 @@ impl Parser<'_> {
         });
         let known = Op::from_name(name).is_some()
             || matches!(name, "log" | "sum" | "mean" | "max" | "min" | "argmax" | "argmin");
-        let known = known || self.is_declared_function(name) || crate::surface::is_in_library(name);
+        let known =
+            known || self.is_declared_function(name) || crate::surface::library().any(|defined| defined == name);
         foreign::member(&Member { of, name, arguments, known })
     }
 
