@@ -106,12 +106,14 @@ fn any_of(p: &Pred) -> &[Pred] {
     }
 }
 
-/// Whether a predicate over the axes of a sum says that it is not over nothing: wherever there is a term, it holds of an index of the sum.
+/// Whether a predicate over the axes of a sum says that it is not over nothing: wherever there is a term, it holds, and each `exists` in it of an index of
+/// the sum.
 fn is_empty_sum(p: &Pred, stmt: &Stmt) -> bool {
-    let (Pred::Exists { index, extent, body }, Rhs::Contract { sums, guard, .. }) = (p, &stmt.rhs) else {
+    let Rhs::Contract { sums, guard, .. } = &stmt.rhs else { return false };
+    if !p.conjuncts().iter().any(|p| matches!(p, Pred::Exists { .. })) {
         return false;
-    };
-    let (body, guard) = (body.alpha_normal(), guard.alpha_normal());
+    }
+    let guard = guard.alpha_normal();
     let term = LazyCell::new(|| {
         let mut facts = Facts::new();
         stmt.dims.iter().chain(sums).enumerate().for_each(|(k, n)| facts.range(IndexId::from_index(k), n));
@@ -119,9 +121,13 @@ fn is_empty_sum(p: &Pred, stmt: &Stmt) -> bool {
         facts
     });
     let holds = |p: &Pred| guard.conjuncts().contains(p) || term.proves(p);
-    sums.iter().enumerate().filter(|(_, n)| *n == extent).any(|(k, _)| {
-        let summed = Affine::index(IndexId::from_index(stmt.dims.len() + k));
-        let body = body.substitute(&|i| (i == *index).then(|| summed.clone()));
-        body.is_ok_and(|body| body.conjuncts().iter().all(holds))
+    p.conjuncts().iter().all(|p| {
+        let Pred::Exists { index, extent, body } = p else { return holds(p) };
+        let body = body.alpha_normal();
+        sums.iter().enumerate().filter(|(_, n)| *n == extent).any(|(k, _)| {
+            let summed = Affine::index(IndexId::from_index(stmt.dims.len() + k));
+            let body = body.substitute(&|i| (i == *index).then(|| summed.clone()));
+            body.is_ok_and(|body| body.conjuncts().iter().all(holds))
+        })
     })
 }

@@ -15,7 +15,7 @@
 //!
 //! - Loops around that tell no place but on which terms depend stay inside: `w[i, j, k] += e(p, i, j, k)`.
 //! - Tests around a sum that mention its places are asked for each term, unless what a map says of its targets decides them. Where they fail there is
-//!   nothing to read but zeros, so readers do not ask.
+//!   nothing to read but zeros, so readers do not ask. Readers alone ask for numbers that are other such sums.
 //! - Sums at the same place that are added, and read by nobody else, are one.
 //! - What is nothing but such a sum is added up where it is stored.
 //!
@@ -470,7 +470,8 @@ impl Term<'_, '_> {
         if self.told.len() < AXES || !is_sum {
             return Ok(false);
         }
-        let mut tests = self.scope.tests.clone();
+        let own = |r: RealId| self.scope.locals.contains(&r);
+        let mut tests: Vec<Cond> = self.scope.tests.iter().map(|test| without(test, &own)).collect();
         for axis in self.scope.around.iter().filter(|axis| self.told.contains(&axis.index)) {
             let Some(bounds) = bounds(axis.index, &axis.domain) else { return Ok(false) };
             tests.extend(bounds);
@@ -656,6 +657,21 @@ impl Pass<'_> {
         histogram.terms.iter_mut().flat_map(|(_, term)| term).for_each(|stmt| visit_places(stmt, &mut put));
         self.made.insert(to.buffer, histogram);
         true
+    }
+}
+
+/// A test without what it asks of some numbers: it holds wherever the test does.
+fn without(test: &Cond, numbers: &dyn Fn(RealId) -> bool) -> Cond {
+    let all = |tests: &[Cond]| tests.iter().map(|test| without(test, numbers)).collect::<Vec<_>>();
+    let always = Cond::All(Vec::new());
+    match test {
+        Cond::Support(r) | Cond::NoSupport(r) if numbers(*r) => always,
+        Cond::All(tests) => Cond::All(all(tests).into_iter().filter(|test| *test != always).collect()),
+        Cond::Any(tests) => {
+            let any = all(tests);
+            if any.contains(&always) { always } else { Cond::Any(any) }
+        }
+        test => test.clone(),
     }
 }
 
