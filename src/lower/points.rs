@@ -12,6 +12,7 @@
 //! | `R(a, .., s)` | a walk over the nodes of the view that has the known axes first | only entries are visited |
 //! | `q or r` with relations or equations on both sides, `a != 0` | one loop for `q`, one for `r and not q`, both within a loop over the rows of a CSR or the columns of a CSC matrix | the sides are disjoint |
 //! | `a <= s <= a + k`, where `R(.., s, ..)` and nothing is known of `R` | a loop over these few values | `R` is walked from each of them |
+//! | `R(.., a - s, ..)`, where `s` has few values and nothing is known of `R` | a loop over these few values | `R` is walked from each of them |
 //! | bounds and `k*s = a` | the bounds of a loop over `s`; `k*s = a` leaves one value or none | no test in the loop |
 //!
 //! Of several relations the one with the most known places is walked, and the others are searched at each of its entries.
@@ -163,10 +164,8 @@ fn rotated(indices: &[(IndexId, Size)], first: usize) -> Vec<(IndexId, Size)> {
 
 /// Whether nothing is known of a relation that mentions an index: it would be walked from the beginning.
 fn is_unknown(open: &Open, i: IndexId) -> bool {
-    open.conjuncts.iter().any(|p| {
-        let Pred::Relation { relation: RelationRef::Input(_), args, holds: true } = p else { return false };
-        args.iter().any(|a| a.mentions(i)) && args.iter().all(|a| open.waits(a))
-    })
+    let mut relations = open.conjuncts.iter().filter_map(read);
+    relations.any(|args| args.iter().any(|a| a.mentions(i)) && args.iter().all(|a| open.waits(a)))
 }
 
 /// An index that bounds leave a few values, where they are known, and a relation is walked from it then.
@@ -186,6 +185,26 @@ fn narrow(open: &Open) -> Option<usize> {
         let is_few = width.min().is_some_and(|width| width < FEW_VALUES);
         is_few && n.as_constant().is_none_or(|n| n > FEW_VALUES) && is_unknown(open, *i)
     })
+}
+
+/// An index of few values that alone keeps a relation from being walked from a known place, where nothing is known of any relation.
+fn few(open: &Open) -> Option<usize> {
+    let relations: Vec<&[Affine]> = open.conjuncts.iter().filter_map(read).collect();
+    if relations.iter().any(|args| args.iter().any(|a| !open.waits(a))) {
+        return None;
+    }
+    open.unbound.iter().position(|(i, n)| {
+        let is_offset = |a: &Affine| open.unit(a) == Some(*i) && a.as_index().is_none();
+        n.as_constant().is_some_and(|n| n <= FEW_VALUES) && relations.iter().any(|args| args.iter().any(is_offset))
+    })
+}
+
+/// The places of a relation that has to hold.
+fn read(p: &Pred) -> Option<&[Affine]> {
+    match p {
+        Pred::Relation { relation: RelationRef::Input(_), args, holds: true } => Some(args),
+        _ => None,
+    }
 }
 
 /// The conjuncts, `false` among them.
@@ -286,7 +305,7 @@ impl<'a> Nester<'a> {
         if let Some(next) = self.unfolded(&open)? {
             return self.step(next, body);
         }
-        if let Some(few) = narrow(&open) {
+        if let Some(few) = narrow(&open).or_else(|| few(&open)) {
             return self.range(Open { unbound: rotated(&open.unbound, few), ..open }, body);
         }
         if let Some(at) = self.driver(&open) {

@@ -14,6 +14,8 @@
 //! (2020). Gradients by grids that are read at the coordinates of points are such sums, one for each corner.
 //!
 //! - Loops around that tell no place but on which terms depend stay inside: `w[i, j, k] += e(p, i, j, k)`.
+//! - A coordinate may tell a few places beside each other: `m(p) <= i <= m(p) + c`, as a test or as a loop over `sources of i - a`. The source then goes
+//!   through these, as a point does that spreads over the corners of a cell.
 //! - Tests around a sum that mention its places are asked for each term, unless what a map says of its targets decides them. Where they fail there is
 //!   nothing to read but zeros, so readers do not ask. Readers alone ask for numbers that are other such sums.
 //! - Sums at the same place that are added, and read by nobody else, are one.
@@ -26,25 +28,26 @@
 //! what is here into parts. Terms of which an inner loop over anything but a whole axis is a place. A tensor of places that is larger than all tensors
 //! there are.
 
+mod term;
+
 use std::collections::{BTreeMap, BTreeSet};
 
+use term::Term;
+
 use super::hold::compact;
-use super::workspaces::{
-    along_axis, asks_numbers, bounds, cond_mentions, cond_varies, mentions_any, needed, reads_any, terms, tested, unit,
-    varies, visit_places,
-};
+use super::workspaces::{along_axis, asks_numbers, bounds, cond_mentions, needed, unit, varies, visit_places};
 use crate::base::{Arena, IndexId, RelationId};
 use crate::error::Result;
-use crate::index::{Affine, Pred, Size, Var};
+use crate::index::{Affine, Pred, Size};
 use crate::loops::{
     Array, ArrayId, Buffer, BufferId, Cond, Decision, Domain, Fresh, Nest, Part, Place, Program, Real, RealId, Stmt,
-    changed_outside, has_calls, loads, mentioned, predicate, reads, stores, title,
+    changed_outside, loads, mentioned, reads,
 };
 use crate::solver::Facts;
 use crate::ty::{Precision, RelationKind, Signature};
 
-/// How many axes are told at least.
-const AXES: usize = 2;
+/// How many places beside each other a coordinate may tell.
+const FEW: i64 = 16;
 
 /// Gives such sums tensors of their own.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -142,6 +145,23 @@ impl Axis {
     }
 }
 
+/// A loop over few values around one over the sources of places at that distance.
+struct Offset<'s> {
+    index: IndexId,
+    domain: &'s Domain,
+    extent: Size,
+    sources: &'s Stmt,
+}
+
+impl<'s> Offset<'s> {
+    fn of(stmt: &'s Stmt) -> Option<Offset<'s>> {
+        let Stmt::For { index, domain, lanes: 1, jam: 1, parallel: false, body } = stmt else { return None };
+        let [sources @ Stmt::For { domain: Domain::Segment(segment), .. }] = body.as_slice() else { return None };
+        let extent = along_axis(domain).filter(|n| n.as_constant().is_some_and(|n| n <= FEW))?;
+        segment.at.mentions(*index).then_some(Offset { index: *index, domain, extent, sources })
+    }
+}
+
 /// What is around a sum.
 #[derive(Clone, Default)]
 struct Scope {
@@ -188,13 +208,16 @@ impl Pass<'_> {
                     (!asks_numbers(cond)).then(|| self.untested(inside)).flatten()
                 }
                 stmt @ Stmt::For { domain: Domain::Segment(_), .. } => self.sum(stmt, &scope)?,
-                Stmt::For { index, domain, lanes: 1, jam: 1, body: inside, .. } => {
-                    if let Some(axis) = Axis::of(*index, domain) {
+                stmt @ Stmt::For { lanes: 1, jam: 1, .. } => {
+                    let read = if Offset::of(stmt).is_some() { self.sum(stmt, &scope)? } else { None };
+                    if let (None, Stmt::For { index, domain, body: inside, .. }) = (&read, stmt)
+                        && let Some(axis) = Axis::of(*index, domain)
+                    {
                         let mut inner = scope.clone();
                         inner.around.push(axis);
                         self.sums(inside, &inner)?;
                     }
-                    None
+                    read
                 }
                 stmt => {
                     scope.indices.extend(stmt.defines());
@@ -237,7 +260,9 @@ impl Pass<'_> {
 
     /// Has a sum over the sources of a map in a tensor of its own, and gives what reads it; nothing where terms do not know their places.
     fn sum(&mut self, stmt: &Stmt, scope: &Scope) -> Result<Option<Vec<Stmt>>> {
-        let Stmt::For { index, domain: Domain::Segment(segment), lanes: 1, jam: 1, parallel: false, body } = stmt
+        let offset = Offset::of(stmt);
+        let sources = offset.as_ref().map_or(stmt, |offset| offset.sources);
+        let Stmt::For { index, domain: Domain::Segment(segment), lanes: 1, jam: 1, parallel: false, body } = sources
         else {
             return Ok(None);
         };
@@ -245,9 +270,13 @@ impl Pass<'_> {
             return Ok(None);
         };
         let map = self.signature.relations.get(relation).filter(|map| map.kind == RelationKind::Map);
-        let (Some(map), [1, 0], Some((first, shift))) = (map, axes.as_slice(), unit(&segment.at)?) else {
-            return Ok(None);
+        // The place is `first + shift`, where an offset may be a part of the shift.
+        let moved = match &offset {
+            Some(offset) => unit(&segment.at.substitute(&|i| (i == offset.index).then(|| Affine::constant(0)))?)?,
+            None => unit(&segment.at)?,
         };
+        let (Some(map), [1, 0], Some((first, _))) = (map, axes.as_slice(), moved) else { return Ok(None) };
+        let shift = segment.at.sub(&first.into())?;
         let sums: Vec<RealId> = changed_outside(std::slice::from_ref(stmt)).into_iter().collect();
         let ([sum], [sources, targets]) = (sums.as_slice(), map.shape.as_slice()) else { return Ok(None) };
         let own = self.nest.buffers.as_slice();
@@ -276,8 +305,18 @@ impl Pass<'_> {
         facts.range(target, targets);
         let array = self.arrays.find_or_push(Array { relation, axes: vec![0, 1], part: Part::Nodes(1) });
         let mut out = vec![Stmt::Let { index: target, array, at: source.into(), step: None }];
-        self.names.fix(first, Affine::index(target).sub(&shift)?);
+        let distance = self.names.fresh_index();
+        if let Some(offset) = &offset {
+            self.names.keep(offset.index, distance);
+            facts.range(distance, &offset.extent);
+        }
+        self.names.fix(first, Affine::index(target).sub(&self.names.affine(&shift)?)?);
         free.remove(&first);
+        if let Some(offset) = &offset
+            && !self.is_whole(offset, &facts)?
+        {
+            return Ok(None);
+        }
         let mut term = Term {
             pass: self,
             scope,
@@ -288,17 +327,35 @@ impl Pass<'_> {
             dependent,
             varying,
             facts,
+            bounds: Vec::new(),
             made: None,
         };
-        if !term.stmts(&body, &mut out)? || mentioned(&out).contains(index) {
+        let mut inside = Vec::new();
+        if !term.stmts(&body, &mut inside)? || mentioned(&inside).contains(index) {
             return Ok(None);
         }
         let Some((buffer, at)) = term.made else { return Ok(None) };
+        match &offset {
+            Some(offset) => out.push(Stmt::one_by_one(distance, Domain::whole(&offset.extent)?, inside)),
+            None => out.extend(inside),
+        }
         let source = Source { index: source, extent: sources.clone() };
         self.made.insert(buffer, Histogram { sums: 1, shared, terms: vec![(source, out)] });
         let x = self.names.fresh_real();
         let place = Place { buffer, at: at.into_iter().map(Affine::index).collect() };
         Ok(Some(vec![Stmt::Define(x, Real::Load(place)), Stmt::Accumulate(*sum, x)]))
+    }
+
+    /// Whether the bounds of an offset leave none of its values out, where places are those of targets of the map.
+    fn is_whole(&self, offset: &Offset<'_>, facts: &Facts) -> Result<bool> {
+        let Some(bounds) = bounds(offset.index, offset.domain) else { return Ok(false) };
+        for bound in bounds {
+            let Cond::NonNegative(a) = bound else { return Ok(false) };
+            if !facts.proves(&Pred::non_negative(self.names.affine(&a)?)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// What is done for a node of the sources of a target, without what only says which source it is.
@@ -340,198 +397,6 @@ impl Pass<'_> {
                 left.iter().position(is_same).map(|at| left.remove(at)).is_some()
             })
         })
-    }
-}
-
-/// What a source adds.
-struct Term<'p, 'a> {
-    pass: &'p mut Pass<'a>,
-    scope: &'p Scope,
-    sum: RealId,
-    /// The indices of loops around that are told, and those that are not.
-    told: BTreeSet<IndexId>,
-    free: BTreeSet<IndexId>,
-    /// What maps say, by index.
-    coordinates: BTreeMap<IndexId, ArrayId>,
-    /// The numbers that depend on the loops around, and which those are.
-    dependent: Vec<Stmt>,
-    varying: BTreeSet<RealId>,
-    /// What is known, in the new names.
-    facts: Facts,
-    /// The tensor of sums, and the loops around that are its axes.
-    made: Option<(BufferId, Vec<IndexId>)>,
-}
-
-impl Term<'_, '_> {
-    /// Statements under new names, for the place that they tell; whether they add to it and do nothing else.
-    // Loops and tests nest to a bounded depth.
-    fn stmts(&mut self, stmts: &[Stmt], out: &mut Vec<Stmt>) -> Result<bool> {
-        for (at, stmt) in stmts.iter().enumerate() {
-            if !self.tells(&stmts[at..]) {
-                return self.add(&stmts[at..], out);
-            }
-            let is_last = at + 1 == stmts.len();
-            match stmt {
-                Stmt::Define(..) if varies(stmt, &self.scope_indices(), &mut self.varying) => {
-                    self.dependent.push(stmt.clone());
-                }
-                Stmt::Define(..) | Stmt::Local(_) => self.again(stmt, out)?,
-                Stmt::Let { index, array, at, .. } if !mentions_any(at, &self.free) => {
-                    self.coordinates.insert(*index, *array);
-                    self.again(stmt, out)?;
-                    let index = self.pass.names.index(*index);
-                    if let Some(extent) = self.pass.extent(*array) {
-                        self.facts.range(index, extent);
-                    }
-                }
-                Stmt::If { cond, body } if is_last => {
-                    let told = if let Cond::Zero(a) = cond { self.equation(a)? } else { None };
-                    if let Some((i, place)) = told {
-                        self.pass.names.fix(i, place);
-                        self.told.insert(i);
-                        self.free.remove(&i);
-                        return self.stmts(body, out);
-                    }
-                    if cond_varies(cond, &self.free, &self.varying) {
-                        return Ok(false);
-                    }
-                    let Some(Stmt::If { cond, .. }) = self.head(&Stmt::If { cond: cond.clone(), body: Vec::new() })?
-                    else {
-                        return Ok(false);
-                    };
-                    self.facts = predicate::under(&self.facts, &cond)?;
-                    let mut inside = Vec::new();
-                    let done = self.stmts(body, &mut inside)?;
-                    out.push(Stmt::If { cond, body: inside });
-                    return Ok(done);
-                }
-                Stmt::For { index, domain, lanes: 1, jam: 1, parallel: false, body } if is_last => {
-                    let mut mentions = false;
-                    domain.visit_affine(&mut |a| mentions |= mentions_any(a, &self.free));
-                    let head = self.head(&Stmt::one_by_one(*index, domain.clone(), Vec::new()))?;
-                    let (Some(Stmt::For { index, domain, .. }), false) = (head, mentions) else { return Ok(false) };
-                    predicate::assume(&mut self.facts, index, &domain)?;
-                    let mut inside = Vec::new();
-                    let done = self.stmts(body, &mut inside)?;
-                    out.push(Stmt::one_by_one(index, domain, inside));
-                    return Ok(done);
-                }
-                _ => return Ok(false),
-            }
-        }
-        Ok(false)
-    }
-
-    fn scope_indices(&self) -> BTreeSet<IndexId> {
-        self.scope.around.iter().map(|axis| axis.index).collect()
-    }
-
-    /// A statement under new names.
-    fn again(&mut self, stmt: &Stmt, out: &mut Vec<Stmt>) -> Result<()> {
-        out.extend(self.pass.names.body(std::slice::from_ref(stmt))?);
-        Ok(())
-    }
-
-    /// The same of a loop or a test without a body.
-    fn head(&mut self, stmt: &Stmt) -> Result<Option<Stmt>> {
-        Ok(self.pass.names.body(std::slice::from_ref(stmt))?.pop())
-    }
-
-    /// Whether there is an equation that may tell an index.
-    fn tells(&self, stmts: &[Stmt]) -> bool {
-        let mut found = false;
-        let mut ask = |stmt: &Stmt| {
-            if let Stmt::If { cond: Cond::Zero(a), .. } = stmt {
-                let others = a.terms().iter().any(|(v, _)| matches!(v, Var::Index(i) if !self.free.contains(i)));
-                found |= others && mentions_any(a, &self.free);
-            }
-        };
-        stmts.iter().for_each(|stmt| stmt.visit(&mut ask));
-        found
-    }
-
-    /// `a = 0` says that an index is the target of a map and a constant.
-    fn equation(&self, a: &Affine) -> Result<Option<(IndexId, Affine)>> {
-        let unknown: Vec<IndexId> = self.free.iter().copied().filter(|i| a.mentions(*i)).collect();
-        let [i] = unknown.as_slice() else { return Ok(None) };
-        let value = match a.coefficient(&Var::Index(*i)) {
-            1 => Affine::index(*i).sub(a)?,
-            -1 => Affine::index(*i).add(a)?,
-            _ => return Ok(None),
-        };
-        let Some((t, _)) = unit(&value)?.filter(|(t, _)| self.coordinates.contains_key(t)) else { return Ok(None) };
-        let is_axis = self.coordinates.get(&t).is_some_and(|array| self.pass.extent(*array).is_some());
-        Ok(if is_axis { Some((*i, self.pass.names.affine(&value)?)) } else { None })
-    }
-
-    /// Adds to the place that was told what a body adds.
-    fn add(&mut self, body: &[Stmt], out: &mut Vec<Stmt>) -> Result<bool> {
-        let is_sum = changed_outside(body).iter().all(|r| *r == self.sum) && stores(body).is_empty();
-        if self.told.len() < AXES || !is_sum {
-            return Ok(false);
-        }
-        let own = |r: RealId| self.scope.locals.contains(&r);
-        let mut tests: Vec<Cond> = self.scope.tests.iter().map(|test| without(test, &own)).collect();
-        for axis in self.scope.around.iter().filter(|axis| self.told.contains(&axis.index)) {
-            let Some(bounds) = bounds(axis.index, &axis.domain) else { return Ok(false) };
-            tests.extend(bounds);
-        }
-        let needs = needed(&self.dependent, &[body], &tests.iter().collect::<Vec<_>>());
-        if has_calls(&needs)
-            || reads_any(&[&needs, body], &self.scope.locals.iter().copied().filter(|r| *r != self.sum).collect())
-        {
-            return Ok(false);
-        }
-        let asked = vec![Stmt::If { cond: Cond::All(tests.clone()), body: Vec::new() }];
-        let all = mentioned(needs.iter().chain(body).chain(&asked));
-        let used: Vec<&Axis> = self
-            .scope
-            .around
-            .iter()
-            .filter(|axis| self.told.contains(&axis.index) || all.contains(&axis.index))
-            .collect();
-        let ranks: Vec<&Axis> = used.iter().copied().filter(|axis| !self.told.contains(&axis.index)).collect();
-        let dims: Vec<Size> = used.iter().map(|axis| axis.extent.clone()).collect();
-        if ranks.iter().any(|axis| axis.domain.whole_extent().is_none()) || !self.pass.has_room(&dims) {
-            return Ok(false);
-        }
-        let mut loops = Vec::new();
-        for axis in &ranks {
-            let head = Stmt::one_by_one(axis.index, axis.domain.clone(), Vec::new());
-            let Some(Stmt::For { index, domain, .. }) = self.head(&head)? else { return Ok(false) };
-            self.facts.range(index, &axis.extent);
-            loops.push((index, domain));
-        }
-        let name = format!("{}_sum", title(self.pass.buffers, self.pass.nest));
-        let buffer = self.pass.buffers.push(Buffer::workspace(name, None, dims));
-        let at = used.iter().map(|axis| self.pass.names.affine(&axis.index.into()));
-        let place = Place { buffer, at: at.collect::<crate::index::Checked<_>>()? };
-        let numbers = self.pass.names.body(&needs)?;
-        let Some(added) = terms(&mut self.pass.names, body, &BTreeMap::from([(self.sum, place)]))? else {
-            return Ok(false);
-        };
-        let Some(Stmt::If { cond: Cond::All(conds), .. }) = self.head(&asked[0])? else { return Ok(false) };
-        let (mut first, mut inside, mut last) = (Vec::new(), Vec::new(), Vec::new());
-        for cond in conds {
-            let says = predicate::says(&cond)?;
-            if asks_numbers(&cond) {
-                last.push(cond);
-            } else if says.is_some_and(|p: Pred| self.facts.proves(&p)) {
-            } else if loops.iter().any(|(i, _)| cond_mentions(&cond, *i)) {
-                inside.push(cond);
-            } else {
-                first.push(cond);
-            }
-        }
-        let mut all = numbers;
-        all.extend(tested(last, added));
-        all = tested(inside, all);
-        for (index, domain) in loops.into_iter().rev() {
-            all = vec![Stmt::one_by_one(index, domain, all)];
-        }
-        out.extend(tested(first, all));
-        self.made = Some((buffer, used.iter().map(|axis| axis.index).collect()));
-        Ok(true)
     }
 }
 
@@ -657,21 +522,6 @@ impl Pass<'_> {
         histogram.terms.iter_mut().flat_map(|(_, term)| term).for_each(|stmt| visit_places(stmt, &mut put));
         self.made.insert(to.buffer, histogram);
         true
-    }
-}
-
-/// A test without what it asks of some numbers: it holds wherever the test does.
-fn without(test: &Cond, numbers: &dyn Fn(RealId) -> bool) -> Cond {
-    let all = |tests: &[Cond]| tests.iter().map(|test| without(test, numbers)).collect::<Vec<_>>();
-    let always = Cond::All(Vec::new());
-    match test {
-        Cond::Support(r) | Cond::NoSupport(r) if numbers(*r) => always,
-        Cond::All(tests) => Cond::All(all(tests).into_iter().filter(|test| *test != always).collect()),
-        Cond::Any(tests) => {
-            let any = all(tests);
-            if any.contains(&always) { always } else { Cond::Any(any) }
-        }
-        test => test.clone(),
     }
 }
 
