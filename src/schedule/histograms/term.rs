@@ -101,7 +101,7 @@ impl Term<'_, '_> {
                         out.push(Stmt::one_by_one(offset, Domain::whole(&extent)?, inside));
                         return Ok(done);
                     }
-                    if cond_varies(cond, &self.free, &self.varying) {
+                    if cond_varies(cond, &self.free, &self.varying) || self.asks_sums(cond) {
                         return Ok(false);
                     }
                     let Some(Stmt::If { cond, .. }) = self.head(&Stmt::If { cond: cond.clone(), body: Vec::new() })?
@@ -129,6 +129,13 @@ impl Term<'_, '_> {
             }
         }
         Ok(false)
+    }
+
+    /// Whether a test asks for registers that the nest adds to, or changes otherwise.
+    fn asks_sums(&self, cond: &Cond) -> bool {
+        let mut found = false;
+        cond.visit_reads(&mut |r| found |= self.scope.locals.contains(&r));
+        found
     }
 
     fn scope_indices(&self) -> BTreeSet<IndexId> {
