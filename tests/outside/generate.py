@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from language import Data, Definition, Param, Program, Relation, ix, ix_add, ix_shift, name_ix, walk
 from library import FUNS, LIBRARY, RESULTS
+from shapes import Shapes
 
 SMOOTH = ["exp", "sin", "cos", "tanh", "atan", "erf", "sigmoid", "softplus", "log1p", "expm1", "sqrt", "ln", "tan", "cosh", "sinh", "asin", "acos", "cbrt"]
 RARE = ["lgamma", "digamma", "trigamma"]
@@ -27,7 +28,7 @@ class Scope:
         return replace(self, indices=(*self.indices, (name, extent)))
 
 
-class Generator:
+class Generator(Shapes):
     def __init__(self, seed, tag=""):
         self.r = random.Random(seed)
         self.tag = tag
@@ -47,6 +48,9 @@ class Generator:
 
     def program(self):
         r = self.r
+        if self.chance(0.5):
+            params, relations, body = self.shaped()
+            return Program(params, relations, (), (), tuple(self.sizes), body, most=20)
         self.style = r.choice(["plain", "plain", "sparse", "sparse", "maps", "any", "any", "any"])
         self.sizes = [f"{n}{self.tag}" for n in "nmk"[: r.choice([1, 2, 2, 3])]]
         params, relations = [], []
@@ -577,7 +581,7 @@ def data_for(program, seed):
     family = r.choice(FAMILIES)
     low = 0 if family == "empty" or r.random() < 0.1 else 1
     for _ in range(50):
-        sizes = {n: r.choice([low, 1, 2, 2, 3, 3, 4]) for n in program.sizes}
+        sizes = sizes_for(r, program, low)
         data = Data(sizes)
         dims = [d for p in program.params for d in p.dims + tuple(x for s in p.parts for x in s)]
         dims += [d for x in program.relations for d in x.dims]
@@ -623,6 +627,21 @@ def data_for(program, seed):
             n = data.extent(x.target)
             data.relations[x.name] = {k: r.randrange(n) for k in all_places(shape)}
     return data, family
+
+
+def sizes_for(r, program, low):
+    """Small ones, or one beside the others that fills lanes and blocks of rows."""
+    sizes = {n: r.choice([low, 1, 2, 2, 3, 3, 4]) for n in program.sizes}
+    if program.most > 4 and r.random() < 0.8:
+        long = r.choice(program.sizes)
+        # Derivatives by all elements of a square would take too long.
+        is_square = any(p.dims.count(name_ix(long)) > 1 for p in program.params)
+        many = r.random() < 0.15 and not is_square
+        sizes[long] = r.choice([64, 65, 70]) if many else r.randrange(4, program.most + 1)
+        for n in program.sizes:
+            if n != long:
+                sizes[n] = min(sizes[n], 2) if many else r.randrange(1, 12) if r.random() < 0.4 else sizes[n]
+    return sizes
 
 
 def all_places(shape):

@@ -120,6 +120,7 @@ class Program:
     functions: tuple  # texts of the scalar functions
     sizes: tuple  # names
     body: tuple
+    most: int = 4  # how large sizes may be
 
     def declarations(self):
         # Parameters come last: a body that begins with `-`, `[` or `(` would go on with the expression before it.

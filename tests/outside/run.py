@@ -37,6 +37,7 @@ def arguments():
     p.add_argument("--binary", default=str(HERE.parent.parent / "target/release/iverson"), help="the tool")
     p.add_argument("--failures", default=str(HERE.parent.parent / "target/outside"), help="where to write what fails")
     p.add_argument("--minimise", type=int, default=3, help="how many of each kind of failure to make small")
+    p.add_argument("--shares", type=int, default=0, help="of how many programs to say which passes over loops change them")
     p.add_argument("--quick", action="store_true", help="with little simplification, and without compiling")
     p.add_argument("--quiet", action="store_true", help="print the last lines alone")
     return p.parse_args()
@@ -68,6 +69,8 @@ class Worker:
                 continue
             if self.alone(case):
                 good.append(case)
+            if index < self.options.shares:
+                self.shares(case)
         if good and not self.options.no_native:
             self.compiled(good)
         shutil.rmtree(os.path.join(self.folder, "cache"), ignore_errors=True)
@@ -117,6 +120,22 @@ class Worker:
         self.count(case, found)
         case.judge = found
         return good
+
+    def shares(self, case):
+        """Counts the passes that change the program or its adjoint."""
+        bench = self.bench([case], "shares")
+        for what, derivative in (("value", ()), ("adjoint", ("--derivative", "adjoint"))):
+            self.stats["pass", what] += 1
+            before = bench.call("show", bench.file, "--stage", "simplify", *derivative)
+            for name in bench.passes():
+                try:
+                    after = bench.call("show", bench.file, "--stage", "loops", *derivative, "--after", name)
+                except tool.Failed:
+                    # It is for sparse results alone.
+                    continue
+                if name != "lower":
+                    self.stats["pass", what, name] += after != before
+                before = after
 
     def compiled(self, cases):
         """Judges cases that are put together into one program: compiled, and interpreted, which gives the same bits."""
@@ -283,6 +302,11 @@ def summary(options, stats, kinds, seconds):
         print(f"{'':22}{'all':>8}" + "".join(f"{x:>9}" for x in layouts))
         for k in sorted(k[1] for k in stats if isinstance(k, tuple) and k[0] == "construct"):
             print(f"{k:22}{stats[('construct', k)]:8}" + "".join(f"{stats[('with', k, x)]:9}" for x in layouts))
+    if options.shares:
+        print("programs that a pass changes, of 100, and adjoints")
+        for name in [k[2] for k in stats if isinstance(k, tuple) and k[:2] == ("pass", "value") and len(k) > 2]:
+            shares = (100 * stats["pass", what, name] / stats["pass", what] for what in ("value", "adjoint"))
+            print(f"{name:22}" + "".join(f"{share:8.1f}" for share in shares))
     accepted = stats["judged"] / max(1, stats["judged"] + sum(n for k, n in plain.items() if k.startswith("refused")))
     print(f"{100 * accepted:.1f} % of the programs are accepted")
     for k, n in sorted(kinds.items()):

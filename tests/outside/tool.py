@@ -182,6 +182,14 @@ class Bench:
             raise Failed(f"exit {done.returncode}: {done.stderr.strip()}")
         return done.stdout
 
+    def passes(self):
+        """The names of the passes up to the loops, in their order."""
+        try:
+            self.call("show", self.file, "--stage", "loops", "--after", "?")
+        except Failed as error:
+            return str(error).split("there are ")[1].split(", ")
+        raise AssertionError("there is no pass of this name")
+
     def read_leaves(self, out, name, count):
         if count == 1:
             return [files.read_npy(os.path.join(out, f"{name}.npy"))]
