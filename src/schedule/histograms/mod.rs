@@ -162,6 +162,16 @@ impl<'s> Offset<'s> {
     }
 }
 
+/// A place as an index of a loop around and what is added to it, of which an offset may be a part.
+fn place_of(at: &Affine, offset: Option<&Offset<'_>>) -> Result<Option<(IndexId, Affine)>> {
+    let is_offset = |i: IndexId| offset.is_some_and(|offset| offset.index == i);
+    let known = unit(&at.substitute(&|i| is_offset(i).then(|| Affine::constant(0)))?)?;
+    Ok(match known {
+        Some((first, _)) => Some((first, at.sub(&first.into())?)),
+        None => None,
+    })
+}
+
 /// What is around a sum.
 #[derive(Clone, Default)]
 struct Scope {
@@ -270,13 +280,8 @@ impl Pass<'_> {
             return Ok(None);
         };
         let map = self.signature.relations.get(relation).filter(|map| map.kind == RelationKind::Map);
-        // The place is `first + shift`, where an offset may be a part of the shift.
-        let moved = match &offset {
-            Some(offset) => unit(&segment.at.substitute(&|i| (i == offset.index).then(|| Affine::constant(0)))?)?,
-            None => unit(&segment.at)?,
-        };
-        let (Some(map), [1, 0], Some((first, _))) = (map, axes.as_slice(), moved) else { return Ok(None) };
-        let shift = segment.at.sub(&first.into())?;
+        let place = place_of(&segment.at, offset.as_ref())?;
+        let (Some(map), [1, 0], Some((first, shift))) = (map, axes.as_slice(), place) else { return Ok(None) };
         let sums: Vec<RealId> = changed_outside(std::slice::from_ref(stmt)).into_iter().collect();
         let ([sum], [sources, targets]) = (sums.as_slice(), map.shape.as_slice()) else { return Ok(None) };
         let own = self.nest.buffers.as_slice();
