@@ -165,11 +165,9 @@ impl<'s> Offset<'s> {
 /// A place as an index of a loop around and what is added to it, of which an offset may be a part.
 fn place_of(at: &Affine, offset: Option<&Offset<'_>>) -> Result<Option<(IndexId, Affine)>> {
     let is_offset = |i: IndexId| offset.is_some_and(|offset| offset.index == i);
-    let known = unit(&at.substitute(&|i| is_offset(i).then(|| Affine::constant(0)))?)?;
-    Ok(match known {
-        Some((first, _)) => Some((first, at.sub(&first.into())?)),
-        None => None,
-    })
+    let alone = at.substitute(&|i| is_offset(i).then(|| Affine::constant(0)))?;
+    let Some((first, _)) = unit(&alone)? else { return Ok(None) };
+    Ok(Some((first, at.sub(&first.into())?)))
 }
 
 /// What is around a sum.
@@ -217,9 +215,8 @@ impl Pass<'_> {
                     self.sums(inside, &inner)?;
                     (!asks_numbers(cond)).then(|| self.untested(inside)).flatten()
                 }
-                stmt @ Stmt::For { domain: Domain::Segment(_), .. } => self.sum(stmt, &scope)?,
                 stmt @ Stmt::For { lanes: 1, jam: 1, .. } => {
-                    let read = if Offset::of(stmt).is_some() { self.sum(stmt, &scope)? } else { None };
+                    let read = self.sum(stmt, &scope)?;
                     if let (None, Stmt::For { index, domain, body: inside, .. }) = (&read, stmt)
                         && let Some(axis) = Axis::of(*index, domain)
                     {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::workspaces::{
-    asks_numbers, bounds, cond_mentions, cond_varies, mentions_any, needed, reads_any, terms, tested, unit, varies,
+    asks_any, asks_numbers, bounds, cond_mentions, cond_varies, mentions_any, needed, reads_any, terms, tested, unit,
+    varies,
 };
 use super::{Axis, FEW, Pass, Scope};
 use crate::base::IndexId;
@@ -78,11 +79,10 @@ impl Term<'_, '_> {
                     }
                 }
                 Stmt::If { cond, body } if is_last => {
-                    let told = if let Cond::Zero(a) = cond { self.equation(a)? } else { None };
+                    let told = if let Cond::Zero(a) = cond { self.near_target(a)? } else { None };
                     if let Some((i, place)) = told {
-                        self.pass.names.fix(i, place);
-                        self.told.insert(i);
-                        self.free.remove(&i);
+                        let place = self.pass.names.affine(&place)?;
+                        self.tell(i, place);
                         return self.stmts(body, out);
                     }
                     if let Cond::NonNegative(a) = cond
@@ -93,15 +93,14 @@ impl Term<'_, '_> {
                         self.bounds.retain(|(j, ..)| *j != i);
                         let offset = self.pass.names.fresh_index();
                         self.facts.range(offset, &extent);
-                        self.pass.names.fix(i, self.pass.names.affine(&first)?.add(&offset.into())?);
-                        self.told.insert(i);
-                        self.free.remove(&i);
+                        let place = self.pass.names.affine(&first)?.add(&offset.into())?;
+                        self.tell(i, place);
                         let mut inside = Vec::new();
                         let done = self.stmts(body, &mut inside)?;
                         out.push(Stmt::one_by_one(offset, Domain::whole(&extent)?, inside));
                         return Ok(done);
                     }
-                    if cond_varies(cond, &self.free, &self.varying) || self.asks_sums(cond) {
+                    if cond_varies(cond, &self.free, &self.varying) || asks_any(cond, &self.scope.locals) {
                         return Ok(false);
                     }
                     let Some(Stmt::If { cond, .. }) = self.head(&Stmt::If { cond: cond.clone(), body: Vec::new() })?
@@ -131,11 +130,11 @@ impl Term<'_, '_> {
         Ok(false)
     }
 
-    /// Whether a test asks for registers that the nest adds to, or changes otherwise.
-    fn asks_sums(&self, cond: &Cond) -> bool {
-        let mut found = false;
-        cond.visit_reads(&mut |r| found |= self.scope.locals.contains(&r));
-        found
+    /// An index of a loop around has a place, in the new names.
+    fn tell(&mut self, i: IndexId, place: Affine) {
+        self.pass.names.fix(i, place);
+        self.told.insert(i);
+        self.free.remove(&i);
     }
 
     fn scope_indices(&self) -> BTreeSet<IndexId> {
@@ -184,13 +183,8 @@ impl Term<'_, '_> {
 
     /// What `0 <= a` says of the only index that is not told: a bound at a distance from a target.
     fn bound(&self, a: &Affine) -> Result<Option<(IndexId, Side, Affine)>> {
-        let Some((i, side)) = self.only_free(a) else { return Ok(None) };
-        let value = match a.coefficient(&Var::Index(i)) {
-            1 => Affine::index(i).sub(a)?,
-            -1 => Affine::index(i).add(a)?,
-            _ => return Ok(None),
-        };
-        Ok(self.is_near_target(&value)?.then_some((i, side, value)))
+        let Some((_, side)) = self.only_free(a) else { return Ok(None) };
+        Ok(self.near_target(a)?.map(|(i, value)| (i, side, value)))
     }
 
     /// The first of the places beside each other that two bounds leave for an index, and how many there are, where these are few.
@@ -205,22 +199,14 @@ impl Term<'_, '_> {
         Ok(is_few.then(|| (low.clone(), extent)))
     }
 
-    /// `a = 0` says that an index is the target of a map and a constant.
-    fn equation(&self, a: &Affine) -> Result<Option<(IndexId, Affine)>> {
+    /// `a = 0` says that the only index that is not told is the target of a map and a constant.
+    fn near_target(&self, a: &Affine) -> Result<Option<(IndexId, Affine)>> {
         let unknown: Vec<IndexId> = self.free.iter().copied().filter(|i| a.mentions(*i)).collect();
         let [i] = unknown.as_slice() else { return Ok(None) };
-        let value = match a.coefficient(&Var::Index(*i)) {
-            1 => Affine::index(*i).sub(a)?,
-            -1 => Affine::index(*i).add(a)?,
-            _ => return Ok(None),
-        };
-        Ok(if self.is_near_target(&value)? { Some((*i, self.pass.names.affine(&value)?)) } else { None })
-    }
-
-    /// Whether an expression is the target of a map and a constant.
-    fn is_near_target(&self, a: &Affine) -> Result<bool> {
-        let Some((t, _)) = unit(a)? else { return Ok(false) };
-        Ok(self.coordinates.get(&t).is_some_and(|array| self.pass.extent(*array).is_some()))
+        let Some(value) = a.root(*i) else { return Ok(None) };
+        let Some((t, _)) = unit(&value)? else { return Ok(None) };
+        let is_target = self.coordinates.get(&t).is_some_and(|array| self.pass.extent(*array).is_some());
+        Ok(is_target.then_some((*i, value)))
     }
 
     /// Adds to the place that was told what a body adds.

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::super::workspaces::asks_numbers;
 use crate::base::{IndexId, RelationId};
 use crate::index::{Affine, Size, Var};
 use crate::loops::{Array, BufferId, Cond, Domain, Nest, Part, Place, Program, Real, RealId, Segment, Stmt, stores};
@@ -155,7 +156,7 @@ impl<'a> Finder<'a> {
                     }
                     self.inside(body, &inner, path, found);
                 }
-                Stmt::If { cond, body } if asks_indices(cond) => {
+                Stmt::If { cond, body } if !asks_numbers(cond) => {
                     let mut inner = Scope { together: true, ..scope.clone() };
                     cond.visit_affine(&mut |a| {
                         let is_first = a.as_index().is_some_and(|i| scope.first.contains_key(&i));
@@ -331,15 +332,6 @@ impl<'a> Finder<'a> {
         }
         kept.reverse();
         fits.then_some(kept)
-    }
-}
-
-/// Whether a test asks nothing but indices.
-fn asks_indices(cond: &Cond) -> bool {
-    match cond {
-        Cond::NonNegative(_) | Cond::Zero(_) | Cond::NonZero(_) => true,
-        Cond::Support(_) | Cond::NoSupport(_) => false,
-        Cond::All(conds) | Cond::Any(conds) => conds.iter().all(asks_indices),
     }
 }
 

@@ -85,7 +85,7 @@ pub(in super::super) fn cond_mentions(cond: &Cond, i: IndexId) -> bool {
     found
 }
 
-pub(super) fn asks_any(cond: &Cond, which: &BTreeSet<RealId>) -> bool {
+pub(in super::super) fn asks_any(cond: &Cond, which: &BTreeSet<RealId>) -> bool {
     let mut found = false;
     cond.visit_reads(&mut |r| found |= which.contains(&r));
     found

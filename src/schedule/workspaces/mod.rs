@@ -49,7 +49,8 @@ use crate::loops::{
 use crate::solver::Facts;
 use crate::ty::Signature;
 pub(super) use depends::{
-    along_axis, asks_numbers, bounds, cond_mentions, cond_varies, mentions_any, needed, one, reads_any, unit, varies,
+    along_axis, asks_any, asks_numbers, bounds, cond_mentions, cond_varies, mentions_any, needed, one, reads_any, unit,
+    varies,
 };
 pub(super) use terms::{terms, tested};
 
