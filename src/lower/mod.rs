@@ -12,6 +12,7 @@
 //! | `support` | where the elements of a tensor may be other than 0 |
 //! | `scope` | the nest on the way: what is known, what has been read, what is open |
 //! | `points` | loops over the points of a guard |
+//! | `walk` | the tuples of a relation, level by level |
 //! | `witness` | loops over the places for which something exists |
 //! | `one_hot` | places that numbers tell |
 //! | `guard` | tests of what is left of a guard |
@@ -51,6 +52,7 @@ mod rows;
 mod scope;
 mod straight;
 mod support;
+mod walk;
 mod witness;
 
 use crate::base::{Arena, Id, SizeId, VarId};

@@ -18,13 +18,12 @@
 //! Of several relations the one with the most known places is walked, and the others are searched at each of its entries.
 
 use super::PASS;
-use super::guard::Found;
 use super::scope::Nester;
 use super::witness::witnesses;
 use crate::base::{IndexId, RelationId, work};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var, View};
-use crate::loops::{ArrayId, Bound, Cond, Decision, Domain, List, Part, Segment, Stmt};
+use crate::loops::{Bound, Cond, Decision, Domain, Part, Stmt};
 use crate::solver::{Facts, Relations, solutions};
 
 /// Of how many values an index is gone through where another one would be, too, whose values a relation gives then.
@@ -72,6 +71,11 @@ pub(super) struct Open {
 }
 
 impl Open {
+    /// The values of the indices that have one.
+    pub fn point(&self) -> Point {
+        Point { solved: self.solved.clone() }
+    }
+
     fn is_unbound(&self, i: IndexId) -> bool {
         self.unbound.iter().any(|(j, _)| *j == i)
     }
@@ -82,7 +86,7 @@ impl Open {
     }
 
     /// Whether a conjunct that can be tested is about numbers.
-    fn asks_numbers(&self) -> bool {
+    pub fn asks_numbers(&self) -> bool {
         self.conjuncts.iter().filter(|p| !self.pred_waits(p)).any(|p| {
             let mut found = false;
             p.visit_computed(&mut |_| found = true);
@@ -95,7 +99,7 @@ impl Open {
         if self.unbound.iter().any(|(i, _)| !self.witnesses.contains(i)) {
             return Ok(false);
         }
-        let point = Point { solved: self.solved.clone() };
+        let point = self.point();
         for (i, _) in self.solved.iter().filter(|(i, _)| !self.witnesses.contains(i)) {
             if self.waits(&point.value(&Affine::index(*i))?) {
                 return Ok(false);
@@ -212,24 +216,6 @@ fn flat(p: &Pred) -> Vec<Pred> {
     if p.is_false() { vec![Pred::False] } else { p.conjuncts().to_vec() }
 }
 
-/// A walk over a relation.
-struct Walk {
-    relation: RelationId,
-    args: Vec<Affine>,
-    axes: Vec<usize>,
-    shape: Vec<Size>,
-}
-
-/// Where a walk is.
-enum Node {
-    /// At the beginning.
-    Top,
-    /// At a node with nodes below.
-    Below(Segment),
-    /// At a tuple.
-    Entry(Affine),
-}
-
 impl<'a> Nester<'a> {
     /// Runs `body` at every point of the indices where all conjuncts hold, each point once.
     pub fn points(&mut self, indices: Vec<(IndexId, Size)>, conjuncts: Vec<Pred>, body: Body<'_, 'a>) -> Result<()> {
@@ -262,7 +248,7 @@ impl<'a> Nester<'a> {
     }
 
     /// Tests what can be tested, and goes on inside.
-    fn settle(&mut self, open: Open, then: &mut dyn FnMut(&mut Nester<'a>, Open) -> Result<()>) -> Result<()> {
+    pub fn settle(&mut self, open: Open, then: &mut dyn FnMut(&mut Nester<'a>, Open) -> Result<()>) -> Result<()> {
         let (waiting, ready): (Vec<Pred>, Vec<Pred>) = open.conjuncts.iter().cloned().partition(|p| open.pred_waits(p));
         let ready = self.prune(ready)?;
         let open = Open { conjuncts: waiting, ..open };
@@ -291,7 +277,7 @@ impl<'a> Nester<'a> {
     fn bind_next(&mut self, open: Open, body: Body<'_, 'a>) -> Result<()> {
         if open.is_found()? {
             let rest = witnesses(&open.unbound, &open.conjuncts)?;
-            return self.guarded(&rest, &mut |nester| body(nester, &Point { solved: open.solved.clone() }));
+            return self.guarded(&rest, &mut |nester| body(nester, &open.point()));
         }
         if let Some(next) = self.equation(&open)? {
             return self.step(next, body);
@@ -559,116 +545,6 @@ impl<'a> Nester<'a> {
     fn row_of_side(&self, open: &Open, side: &[Pred]) -> Option<usize> {
         let open = Open { conjuncts: side.to_vec(), ..open.clone() };
         self.row(&open, self.driver(&open)?)
-    }
-
-    fn walk(&mut self, open: &Open, at: usize, body: Body<'_, 'a>) -> Result<()> {
-        let Pred::Relation { relation: RelationRef::Input(relation), args, .. } = open.conjuncts[at].clone() else {
-            return Err(Error::bug(PASS, "a walk over no relation"));
-        };
-        let shape = self.program.signature.relations[relation].shape.clone();
-        // The entries are in order along the axes as they are stored.
-        let order = self.program.signature.stored_order(relation);
-        let (unknown, mut axes): (Vec<usize>, Vec<usize>) =
-            order.into_iter().partition(|k| args.get(*k).is_some_and(|a| open.waits(a)));
-        let name = self.relation_name(relation);
-        self.decide(match axes.as_slice() {
-            [] => Decision::Entries { relation: name },
-            known => Decision::Walk { relation: name, along: List(unknown.clone()), known: List(known.to_vec()) },
-        });
-        axes.extend(unknown);
-        let walk = Walk { relation, args, axes, shape };
-        self.descend(open.without(at), &walk, 0, Node::Top, body)
-    }
-
-    /// The levels of a view from `level` on.
-    fn descend(&mut self, open: Open, walk: &Walk, level: usize, from: Node, body: Body<'_, 'a>) -> Result<()> {
-        let solved = Point { solved: open.solved.clone() };
-        let args: Vec<Affine> = walk.args.iter().map(|a| solved.value(a)).collect::<Checked<_>>()?;
-        let Some(axis) = walk.axes.get(level).copied() else {
-            let Node::Entry(leaf) = from else { return Err(Error::bug(PASS, "a walk without an end")) };
-            return self.arrive(open, walk, &args, leaf, body);
-        };
-        let depth = u8::try_from(level).map_err(|_| Error::bug(PASS, "too many axes"))?;
-        let (arg, extent) = (&args[axis], &walk.shape[axis]);
-        let segment = match from {
-            Node::Below(segment) => segment,
-            Node::Entry(_) => return Err(Error::bug(PASS, "a walk past its end")),
-            Node::Top if open.waits(arg) => {
-                Segment { pointers: self.array(walk.relation, &walk.axes, Part::Roots), at: Affine::constant(0) }
-            }
-            Node::Top => {
-                // The rows of the first axis.
-                let ranges = self.ranges_of(std::slice::from_ref(arg), std::slice::from_ref(extent))?;
-                return self.guarded(&ranges, &mut |nester| {
-                    nester.claim(arg, extent);
-                    let rows = nester.array(walk.relation, &walk.axes, Part::Rows);
-                    let segment = Segment { pointers: rows, at: arg.clone() };
-                    nester.descend(open.clone(), walk, level + 1, Node::Below(segment), body)
-                });
-            }
-        };
-        let nodes = self.array(walk.relation, &walk.axes, Part::Nodes(depth));
-        if !open.waits(arg) {
-            let node = self.find(segment, Some((nodes, arg.clone())));
-            return self.test(Cond::NonNegative(node.clone()), &mut |nester| {
-                let below = nester.below(walk, depth, node.clone());
-                nester.descend(open.clone(), walk, level + 1, below, body)
-            });
-        }
-        self.each_node(segment, nodes, extent, &mut |nester, node, v| {
-            let next = nester.bind(&open, arg, v, extent)?;
-            // What is asked of numbers at a tuple may be stored there, or known of it.
-            if let Node::Entry(leaf) = nester.below(walk, depth, node.into())
-                && next.asks_numbers()
-            {
-                let solved = Point { solved: next.solved.clone() };
-                let args: Vec<Affine> = walk.args.iter().map(|a| solved.value(a)).collect::<Checked<_>>()?;
-                if args[axis] == v.into() {
-                    return nester.arrive(next, walk, &args, leaf, body);
-                }
-            }
-            nester.settle(next, &mut |nester, next| {
-                let below = nester.below(walk, depth, node.into());
-                nester.descend(next, walk, level + 1, below, body)
-            })
-        })
-    }
-
-    /// Runs `body` at each node of a segment, with its coordinate, which is within an extent.
-    pub fn each_node(
-        &mut self,
-        segment: Segment,
-        nodes: ArrayId,
-        extent: &Size,
-        body: &mut dyn FnMut(&mut Self, IndexId, IndexId) -> Result<()>,
-    ) -> Result<()> {
-        let node = self.fresh_index();
-        self.inside(
-            false,
-            &mut |nester| {
-                let v = nester.fresh_index();
-                nester.emit(Stmt::Let { index: v, array: nodes, at: node.into(), step: None });
-                nester.claim_index(v, extent);
-                body(nester, node, v)
-            },
-            |body| Stmt::one_by_one(node, Domain::Segment(segment), body),
-        )
-    }
-
-    /// What is below a node.
-    fn below(&mut self, walk: &Walk, level: u8, node: Affine) -> Node {
-        if usize::from(level) + 1 >= walk.axes.len() {
-            return Node::Entry(node);
-        }
-        Node::Below(Segment { pointers: self.array(walk.relation, &walk.axes, Part::Children(level)), at: node })
-    }
-
-    /// A tuple of the relation, given by its place in the view.
-    fn arrive(&mut self, open: Open, walk: &Walk, args: &[Affine], leaf: Affine, body: Body<'_, 'a>) -> Result<()> {
-        let entry = self.entry_at(walk.relation, &Found { node: leaf, axes: walk.axes.clone() });
-        self.remember_entry(walk.relation, args, entry);
-        self.know(&Pred::relation(RelationRef::Input(walk.relation), args.to_vec()));
-        self.step(open, body)
     }
 
     /// A conjunct with disjoint sides that get loops of their own.
