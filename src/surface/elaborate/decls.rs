@@ -107,6 +107,7 @@ impl<'a> Elaborator<'a> {
             expansions: 0,
             ops: FxHashMap::default(),
             aliases: BTreeMap::new(),
+            ranges: FxHashMap::default(),
             quotient_indices: BTreeMap::new(),
             refined: FxHashMap::default(),
             affine_of: FxHashMap::default(),
