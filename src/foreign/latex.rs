@@ -44,7 +44,7 @@ pub(crate) fn translate(formula: &str) -> Option<String> {
     if formula.len() > MAX_FORMULA {
         return None;
     }
-    let mut reader = Reader { rest: formula.trim(), bound: Vec::new(), depth: 0 };
+    let mut reader = Reader { rest: formula.trim(), bound: Vec::new(), depth: 0, in_norm: false };
     let text = reader.sum()?;
     reader.rest.trim().is_empty().then_some(text)
 }
@@ -77,6 +77,8 @@ struct Reader<'t> {
     /// The indices of sums around, and how much more than the index here each is: as a number, and as a place.
     bound: Vec<(String, i64, i64)>,
     depth: usize,
+    /// Whether the group around is a norm, whose sign ends it.
+    in_norm: bool,
 }
 
 impl<'t> Reader<'t> {
@@ -164,7 +166,8 @@ impl<'t> Reader<'t> {
 
     fn begins_factor(&mut self) -> bool {
         self.blanks();
-        let ends = [r"\right", r"\rVert", r"\rvert", r"\|", r"\}"].iter().any(|end| self.rest.starts_with(end));
+        let begins = |signs: &[&str]| signs.iter().any(|sign| self.rest.starts_with(sign));
+        let ends = begins(&[r"\right", r"\rVert", r"\rvert", r"\}"]) || self.in_norm && begins(&[r"\|", r"\Vert"]);
         !ends && self.rest.starts_with(|c: char| c.is_alphanumeric() || matches!(c, '\\' | '(' | '{' | '∑' | 'Σ'))
     }
 
@@ -297,7 +300,9 @@ impl<'t> Reader<'t> {
     }
 
     fn norm(&mut self, function: &str, end: &str) -> Option<Part> {
+        let outer = std::mem::replace(&mut self.in_norm, true);
         let inside = self.sum()?;
+        self.in_norm = outer;
         let closed = self.eat(end);
         // `\|x\|_2`
         let _ = self.eat("_2");
@@ -427,6 +432,7 @@ mod tests {
             (r"\sum_i x_i + b", Some("(sum i. x[i]) + b")),
             (r"-\sum_{k=1}^{K} p_k \log q_k", Some("-sum k < K. p[k] * log(q[k])")),
             (r"\|x - y\|_2^2 + \lambda \|w\|^2", Some("norm(x - y)^2 + lambda * norm(w)^2")),
+            (r"\Vert x \Vert \cdot \|y\|", Some("norm(x) * norm(y)")),
             (r"\frac{1}{2} \mathbf{x}^\top A \mathbf{x}", Some("1 / 2 * x' @ A @ x")),
             (r"X^T (X w - y)", Some("X' @ (X @ w - y)")),
             ("Σ_i x[i] K_ij", Some("sum i. x[i] * K[i, j]")),

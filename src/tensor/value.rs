@@ -276,7 +276,7 @@ impl Value {
         })
     }
 
-    /// The matrix as one of `sprs`, row by row: of a sparse one its entries, of a dense one all elements.
+    /// The matrix as one of `sprs`, row by row: of a sparse one its entries, of a dense one all but the zeros.
     ///
     /// # Errors
     /// [`Error::Request`] for a value that is no matrix; and where there are more rows or columns than are stored.

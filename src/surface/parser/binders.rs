@@ -140,14 +140,23 @@ impl Parser<'_> {
         let begins = behind.token == Token::Dot || starts_operand(behind.token);
         match ranges {
             true => begins,
-            // `sum(x)` is a call, also in front of what is no body.
+            // `max(a, b)` is a call, also in front of an access, the point of a loop, and words such as `while`.
             false => {
-                let is_body = begins && !matches!(behind.token, Token::Number { .. } | Token::Foreign);
-                // `sum(x).item()` goes on with its point.
-                let blank =
-                    |at: u32| self.text.get(at as usize..).is_some_and(|rest| rest.starts_with(char::is_whitespace));
-                let is_apart = if behind.token == Token::Dot { blank(behind.span.end) } else { blank(end) };
-                is_body && !behind.starts_line && is_apart
+                let is_body = begins
+                    && !matches!(
+                        behind.token,
+                        Token::Number { .. }
+                            | Token::Foreign
+                            | Token::Dot
+                            | Token::LeftBracket
+                            | Token::Let
+                            | Token::If
+                    );
+                let goes_on = self
+                    .text
+                    .get(behind.span.range())
+                    .is_some_and(|word| ["down", "for", "of", "when", "where", "while"].contains(&word));
+                is_body && !goes_on && !behind.starts_line && behind.span.start > end
             }
         }
     }

@@ -434,8 +434,9 @@ impl Parser<'_> {
         if ends || !starts_operand(next.token) {
             return None;
         }
-        let waits = |frame: &Frame| frame.level().is_none_or(|level| level <= COMPARE);
-        let at = self.frames.iter().rposition(waits).filter(|at| *at >= base)?;
+        // What is open behind the sign, as the body of a `sum` is, ends with the value.
+        let stands = |frame: &Frame| frame.level().is_none() || matches!(frame, Frame::Compare { .. });
+        let at = base + self.frames.get(base..)?.iter().rposition(stands)?;
         let Frame::Compare { op: BinaryOp::Equal, lhs, chain: None } = &self.frames[at] else { return None };
         let lhs = *lhs;
         let before = self.text.get(..lhs.span.start as usize)?.trim_end_matches([' ', '\t']);
@@ -458,7 +459,7 @@ impl Parser<'_> {
             }
             _ => return None,
         };
-        let mut value = self.finish_operators(COMPARE + 1, operand, base);
+        let mut value = self.finish_operators(0, operand, at + 1);
         self.frames.pop();
         if let Some(params) = params {
             value = self.node(Expr::Function { params, body: value.id }, lhs.span.to(value.span));
@@ -825,8 +826,10 @@ impl Parser<'_> {
                 self.error_leaf()
             }
             Frame::IfCondition { .. } | Frame::IfThen { .. } => self.error_leaf(),
-            Frame::Extent { kind, index, inclusive, mut done, start, .. } => {
-                done.push((index, self.range(operand, inclusive)));
+            Frame::Extent { kind, bare, index, inclusive, mut done, start, .. } => {
+                let extent = self.range(operand, inclusive);
+                self.share_range(bare, extent, &mut done);
+                done.push((index, extent));
                 let mut body = self.error_leaf();
                 for (index, extent) in done.into_iter().rev() {
                     body = self.finish_operator(Frame::Body { kind, index, extent, start, summed: Vec::new() }, body);
