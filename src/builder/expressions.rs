@@ -371,7 +371,7 @@ binders! {
 pub fn mean<'b, N: Ranges<'b>, R: Real<'b>>(ranges: N, body: impl FnOnce(N::Indices) -> R) -> Expr<'b> {
     let mut mean = sum(ranges, body);
     ranges.each(&mut |extent| {
-        mean = mean / extent;
+        mean /= extent;
         extent
     });
     mean

@@ -17,6 +17,7 @@ use crate::index::{Affine, Application, Checked, Overflow, Pred, RelationRef, Si
 use crate::solver::exists;
 
 impl<'a> Elaborator<'a> {
+    #[allow(clippy::too_many_lines, reason = "an arm for each form of a predicate")]
     pub(super) fn pred(&mut self, at: ExprId) {
         let mut e = at;
         let mut negated = false;
