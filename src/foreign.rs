@@ -3,6 +3,10 @@
 //!
 //! In sentences `x` and `y` are vectors, `A` and `B` matrices, `s` is a number and `idx` a map.
 
+mod latex;
+
+pub(crate) use self::latex::translate;
+
 /// The longest text of a program that is repeated in a sentence, in bytes.
 const MAX_SHOWN: usize = 40;
 
@@ -46,13 +50,6 @@ pub(crate) const SLICE: &str = "a whole axis is `A[i, :]`, and a part of one `x[
 /// What stands for an axis that is added.
 pub(crate) const NEW_AXIS: &str =
     "an axis is made by a `gen`, whose indices say what goes with what: `gen i < m, j < n. x[j] - A[i, j]`";
-/// What stands for places that begin anew behind the last one, or that end in front of the first one: `place` is what has a remainder by `size`.
-pub(crate) fn around(place: &str, size: &str, is_before: bool) -> String {
-    match is_before {
-        true => format!("around the end it is `if {place} >= 0 then x[{place}] else x[{place} + {size}]`"),
-        false => format!("around the end it is `if {place} < {size} then x[{place}] else x[{place} - {size}]`"),
-    }
-}
 /// What stands for a point between two tensors.
 pub(crate) const DOT: &str = "the product of two vectors is `x @ y`, and that of each element `x * y`";
 /// What stands for several tensors of places.
@@ -84,8 +81,7 @@ const FUNCTIONS: Sentences = &[
     (&["cov"], "the covariance of two vectors is `covariance(x, y)`"),
     (&["corr", "cor", "corrcoef", "pearsonr"], "the correlation of two vectors is `correlation(x, y)`"),
     (&["average", "nanmean"], "the mean is `mean(x)`, with weights `sum(x * y) / sum(y)`"),
-    (&["prod", "product"], PRODUCT),
-    (&["cumprod"], "the products of the first elements, from none to all, are `scan i < n, s = 1. s * x[i]`"),
+    (&["product"], PRODUCT),
     (&["maximum", "fmax", "amax"], "the larger of two is `max(a, b)`, the largest element `max(x)`"),
     (&["minimum", "fmin", "amin"], "the smaller of two is `min(a, b)`, the least element `min(x)`"),
     (&["clamp", "saturate"], "a value within limits is `clip(x, a, b)`"),
@@ -100,13 +96,18 @@ const FUNCTIONS: Sentences = &[
     (&["reciprocal"], "it is `1 / x`"),
     (&["rsqrt"], "it is `1 / sqrt(x)`"),
     (&["hypot"], "it is `sqrt(x^2 + y^2)`"),
+    (&["tr"], "it is called `trace`"),
+    (&["mish"], "it is `x * tanh(softplus(x))`"),
+    (&["normal_cdf", "ndtr", "normcdf"], "it is `(1 + erf(x / sqrt(2))) / 2`"),
+    (
+        &["fft", "rfft", "ifft", "dft"],
+        "numbers are real: the two parts of the transform are `gen k < n. sum j < n. x[j] * cos(2 * pi * k * j / n)` and, of the sine, `gen k < n. -sum j < n. x[j] * sin(2 * pi * k * j / n)`",
+    ),
+    (&["print", "println", "display"], "the last expression is the value, which is printed where the program runs"),
     (&["inner", "vdot"], "the product of two vectors is `x @ y`, or `dot(x, y)`"),
     (&["mm", "mv", "bmm", "multi_dot"], "products of matrices and vectors are `A @ x` and `A @ B`"),
-    (&["einsum", "tensordot"], "write the sum: `gen i < m, j < n. sum k < l. a[i, k] * b[k, j]`"),
-    (&["zeros", "zeros_like"], "a tensor of zeros is `gen i < n. 0`"),
-    (&["ones", "ones_like"], "a tensor of ones is `gen i < n. 1`"),
+    (&["tensordot"], "write the sum: `gen i < m, j < n. sum k < l. a[i, k] * b[k, j]`"),
     (&["full", "full_like", "fill"], "a tensor of one number is `gen i < n. s`"),
-    (&["eye", "identity"], "the identity is `gen i < n, j < n. [i = j]`"),
     (&["tril"], "the lower triangle of a matrix is `gen i < n, j < n. [j <= i] * A[i, j]`"),
     (&["triu"], "the upper triangle of a matrix is `gen i < n, j < n. [i <= j] * A[i, j]`"),
     (
@@ -118,7 +119,8 @@ const FUNCTIONS: Sentences = &[
         "what is done with each row is `gen i < m. sum(A[i, :])`, with each column `gen j < n. sum(A[:, j])`",
     ),
     (&["diagonal"], "the diagonal of a matrix is `gen i < n. A[i, i]`"),
-    (&["arange", "range", "linspace"], "an index is a number where a number is expected: `gen i < n. i`"),
+    (&["range"], "the numbers from 0 on are `arange(n)`, and an index is a number: `sum i < n. i * x[i]`"),
+    (&["linspace"], "numbers at equal distances are `gen i < n. a + (b - a) * i / (n - 1)`"),
     (&["len", "shape", "size", "numel", "ndims"], SIZES),
     (
         &["length"],
@@ -500,6 +502,8 @@ const WORDS: Sentences = &[
     (&["for", "while"], LOOPS),
     (&["return"], "the last expression is the value, without `return`"),
     (&["lambda", "function", "func"], FUNCTION),
+    (&["input", "variable", "given"], "a parameter is declared as in `param x : [n] real`"),
+    (&["match", "switch"], "a choice by constructors is `case e of circle(r) -> .. | nothing -> ..`"),
     (&["prod", "product"], PRODUCT),
     (
         &["var", "const", "auto", "local", "float", "double", "int", "vec2", "vec3", "vec4"],
@@ -517,7 +521,11 @@ const TYPES: Sentences = &[
         &["int", "integer", "index", "i32", "i64", "Int"],
         "indices come in by a map, as in `map idx : [m] -> [n]`, which is read as `x[idx(i)]`",
     ),
-    (&["bool", "Bool"], "what holds of indices comes in by a relation, as in `rel E : [n, n]`"),
+    (
+        &["bool", "Bool"],
+        "a truth value is a number, 1 or 0, which is compared: `sum i < n. [x[i] != 0] * y[i]`; what holds of indices comes in by a relation, as in `rel E : [n, n]`",
+    ),
+    (&["R", "Real", "number", "ℝ"], "numbers are `real`, vectors of them `[n] real`"),
     (
         &["float", "double", "f64", "f32", "Float64", "float64", "float32"],
         "numbers are `real`; single precision is asked for when a program runs",

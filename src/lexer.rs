@@ -76,7 +76,7 @@ pub(crate) enum Token {
     At,
     /// `'` behind a closing bracket, a transpose.
     Prime,
-    /// `"lib.iv"`, behind `import` only.
+    /// `"lib.iv"`, behind `import`, and `"ij,jk"`, behind `einsum(`.
     Text,
     Less,
     LessEqual,
@@ -223,8 +223,8 @@ pub(crate) struct Lexer<'a> {
     name_end: usize,
     /// The end of the last closing bracket or transpose.
     closed_end: usize,
-    /// Whether the last token was the name `import`.
-    after_import: bool,
+    /// Whether a text may stand here: behind `import` and `einsum(`.
+    before_text: bool,
     /// Whether no block comment ends behind here, so that the rest of the text is not searched for each that begins.
     no_comment_ends: bool,
     /// Whether a comment behind `%` was reported.
@@ -244,7 +244,7 @@ impl<'a> Lexer<'a> {
             at,
             name_end: usize::MAX,
             closed_end: usize::MAX,
-            after_import: false,
+            before_text: false,
             no_comment_ends: false,
             percent_told: false,
             line_start: at,
@@ -253,11 +253,17 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// `!=`, and `|` where it stands between parts.
+    /// `!=`, `!`, `&&`, `||`, and `|` where it stands between parts.
     fn other_sign(&mut self) -> Option<Token> {
         let rest = self.rest();
         let (length, token) = if rest.starts_with("!=") {
             (2, Token::NotEqual)
+        } else if rest.starts_with('!') && !self.is_behind_operand() {
+            (1, Token::Not)
+        } else if rest.starts_with("&&") {
+            (2, Token::And)
+        } else if rest.starts_with("||") && self.is_behind_operand() {
+            (2, Token::Or)
         } else if self.bars > 0 && rest.starts_with('|') && !rest.starts_with("||") {
             (1, Token::Bar)
         } else {
@@ -312,6 +318,10 @@ impl<'a> Lexer<'a> {
             if starts_line {
                 self.indent = (start - self.line_start) as u32;
             }
+            if self.begins_formula(c) && self.formula(diagnostics) {
+                let span = Span::new(start, self.at);
+                return Lexeme { token: Token::Foreign, span, starts_line, indent: self.indent };
+            }
             if c == '\\' && self.rest()[1..].starts_with(char::is_alphabetic) {
                 match self.command(diagnostics) {
                     true => continue,
@@ -329,7 +339,7 @@ impl<'a> Lexer<'a> {
                 }
                 self.at = start;
             }
-            let after_import = std::mem::take(&mut self.after_import);
+            let before_text = std::mem::take(&mut self.before_text);
             let token = if c.is_ascii_digit() {
                 self.number(diagnostics)
             } else if starts_name(c) {
@@ -341,7 +351,7 @@ impl<'a> Lexer<'a> {
                 }
                 keyword(text).unwrap_or_else(|| {
                     self.name_end = self.at;
-                    self.after_import = text == "import";
+                    self.before_text = text == "import" || text == "einsum";
                     Token::Name
                 })
             } else if c == '\'' && self.closed_end == start {
@@ -354,10 +364,14 @@ impl<'a> Lexer<'a> {
                 Token::Prime
             } else if let Some(exponent) = self.raised() {
                 Token::Raised(exponent)
-            } else if c == '"' && after_import && self.quoted() {
+            } else if c == '"' && before_text && self.quoted() {
                 Token::Text
+            } else if self.rest().starts_with("𝟙[") {
+                self.at += "𝟙[".len();
+                Token::LeftBracket
             } else if let Some(token) = symbol(c) {
                 self.at += c.len_utf8();
+                self.before_text = before_text && token == Token::LeftParen;
                 self.operator(token, start, diagnostics)
             } else if let Some(token) = self.other_sign() {
                 token
@@ -500,6 +514,48 @@ impl<'a> Lexer<'a> {
         before.ends_with(|c| continues_name(c) || matches!(c, ')' | ']')) && keyword(word).is_none()
     }
 
+    /// Whether a sign of LaTeX stands here: a command, `Σ_i`, `x_{i}`, or `sum_i` beside an operand.
+    fn begins_formula(&self, c: char) -> bool {
+        let rest = self.rest();
+        if c == '\\' {
+            return rest[1..].starts_with(|c: char| c.is_alphabetic() || c == '|');
+        }
+        if matches!(c, 'Σ' | '∑') {
+            return rest[c.len_utf8()..].starts_with('_');
+        }
+        if !starts_name(c) {
+            return false;
+        }
+        let name = &rest[..rest.find(|c| !continues_name(c)).unwrap_or(rest.len())];
+        let behind = rest[name.len()..].trim_start_matches([' ', '\t']);
+        let is_binder = ["sum_", "prod_", "max_", "min_"].iter().any(|word| name.starts_with(word));
+        name.ends_with('_') && behind.starts_with('{')
+            || is_binder && name.len() < rest.len() - behind.len() && behind.starts_with(|c| starts_name(c) || c == '(')
+    }
+
+    /// The line as a formula of LaTeX, behind a `let x =`: it is refused whole, if it can be said how it is written here.
+    fn formula(&mut self, diagnostics: &mut Vec<Diagnostic>) -> bool {
+        let line = &self.text[self.line_start..];
+        let end = line.char_indices().take(MAX_LOOKED_AT).find(|(_, c)| matches!(c, '\n' | '#'));
+        let line = match end {
+            Some((end, _)) => &line[..end],
+            None if line.len() <= MAX_LOOKED_AT => line,
+            None => return false,
+        };
+        let value = match line.split_once('=') {
+            Some((name, value)) if name.trim_start().starts_with("let ") => value,
+            _ => line,
+        };
+        let formula = value.trim().trim_end_matches(['.', ',', ';', '\\', ' ']);
+        let from = self.line_start + line.len() - value.trim_start().len();
+        let Some(text) = foreign::translate(formula).filter(|_| from <= self.at) else { return false };
+        let span = Span::new(from, from + formula.len());
+        let message = "expected an expression of this language, found a formula as in LaTeX";
+        diagnostics.push(Diagnostic::new("bad-character", span, message).help(format!("it is written `{text}`")));
+        self.at = self.line_start + line.len();
+        true
+    }
+
     /// A command of LaTeX with its arguments and indices, which is refused. Whether it stands between operands: then nothing stands for it.
     fn command(&mut self, diagnostics: &mut Vec<Diagnostic>) -> bool {
         let start = self.at;
@@ -507,7 +563,7 @@ impl<'a> Lexer<'a> {
         self.skip_while(char::is_alphabetic);
         let span = Span::new(start, self.at);
         let (help, between) = match self.arrow_of_function() {
-            // `\x y -> e` of Haskell.
+            // `\x y -> e` of Haskell, `\x. e` on paper.
             Some(end) => {
                 self.at = end;
                 (foreign::FUNCTION, false)
@@ -520,11 +576,12 @@ impl<'a> Lexer<'a> {
         between
     }
 
-    /// Behind `\x`: the end of an arrow on this line with nothing but further names in front of it.
+    /// Behind `\x`: the end of an arrow or a point on this line with nothing but further names in front of it.
     fn arrow_of_function(&self) -> Option<usize> {
         let rest = self.rest();
         let names = rest.find(|c| !(c == ' ' || c == ',' || continues_name(c)))?;
-        rest[names..].starts_with("->").then_some(self.at + names + 2)
+        let arrow = ["->", ". "].into_iter().find(|arrow| rest[names..].starts_with(arrow))?;
+        Some(self.at + names + arrow.len())
     }
 
     /// Behind a name that ends with `_`: indices in braces, which are refused. Nothing is read where there are none.
@@ -596,11 +653,6 @@ impl<'a> Lexer<'a> {
             }
             Token::Equal if rest.starts_with('=') => {
                 self.at += 1;
-                let span = Span::new(start, self.at);
-                diagnostics.push(
-                    Diagnostic::new("unexpected-token", span, "expected a comparison such as `=`, found `==`")
-                        .help("equality is written `=`"),
-                );
                 Token::Equal
             }
             Token::Equal if rest.starts_with('>') => {
@@ -612,11 +664,6 @@ impl<'a> Lexer<'a> {
             }
             Token::Star if rest.starts_with('*') => {
                 self.at += 1;
-                let span = Span::new(start, self.at);
-                diagnostics.push(
-                    Diagnostic::new("unexpected-token", span, "expected an operator such as `*` or `^`, found `**`")
-                        .help("a power is written `x^2`"),
-                );
                 Token::Caret
             }
             Token::Plus | Token::Minus | Token::Star | Token::Slash if rest.starts_with('=') => {
@@ -640,6 +687,16 @@ impl<'a> Lexer<'a> {
             {
                 self.at += 1;
                 Token::Minus
+            }
+            Token::Dot
+                if (start == self.name_end || start == self.closed_end)
+                    && rest
+                        .strip_prefix('T')
+                        .is_some_and(|behind| !behind.starts_with(|c| continues_name(c) || c == '(')) =>
+            {
+                self.at += 1;
+                self.closed_end = self.at;
+                Token::Prime
             }
             Token::Dot if start == self.name_end => {
                 let behind = rest.strip_prefix("value").and_then(|rest| rest.chars().next());

@@ -366,6 +366,17 @@ binders! {
     min Min;
 }
 
+/// `mean i < extent. body(i)`, and over several ranges `mean((n, m), |(i, j)| ..)`. Of all elements of a tensor it is [`Expr::mean`].
+#[track_caller]
+pub fn mean<'b, N: Ranges<'b>, R: Real<'b>>(ranges: N, body: impl FnOnce(N::Indices) -> R) -> Expr<'b> {
+    let mut mean = sum(ranges, body);
+    ranges.each(&mut |extent| {
+        mean /= extent;
+        extent
+    });
+    mean
+}
+
 #[track_caller]
 fn arg<'b, R: Real<'b>>(kind: BinderKind, extent: Index<'b>, body: impl FnOnce(Index<'b>) -> R) -> Index<'b> {
     let values = generate(extent, body);

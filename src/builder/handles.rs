@@ -175,7 +175,8 @@ pub trait Place<'b> {
 /// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no range of indices",
-    note = "a range ends at a size such as `b.size(\"n\")` or `b.index(3)`; of several indices it is a tuple of such"
+    note = "a range ends at a size such as `b.size(\"n\")` or `b.index(3)`; of several indices it is a tuple of such",
+    note = "of all elements of a tensor it is a method, `x.sum()`"
 )]
 pub trait Ranges<'b>: Copy {
     /// The indices: as many as ranges.
@@ -249,6 +250,13 @@ impl<'b, A: Affine<'b>> Place<'b> for Vec<A> {
     #[track_caller]
     fn indices(self, builder: &'b Builder<'b>) -> Vec<Index<'b>> {
         each_index(self, builder)
+    }
+}
+
+/// That of a number: no axes.
+impl<'b> Place<'b> for () {
+    fn indices(self, _: &'b Builder<'b>) -> Vec<Index<'b>> {
+        Vec::new()
     }
 }
 

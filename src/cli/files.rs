@@ -32,11 +32,14 @@ pub(super) fn read_text(path: &Path) -> Result<String> {
 /// The inputs given on the command line.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct InputArguments {
-    /// A parameter, relation or map and the file that holds it: .npy .mtx .tns .csv.
+    /// A parameter, relation or map and the file that holds it: .npy .mtx .tns .csv; or a number.
     ///
     /// A component of a pair is `ab.0`. An archive .npz holds tensors by name and needs none itself.
-    #[arg(long = "input", value_name = "NAME=FILE|FILE.npz")]
+    #[arg(long = "input", value_name = "NAME=FILE|NUMBER|FILE.npz")]
     inputs: Vec<String>,
+    /// Inputs, as behind --input.
+    #[arg(value_name = "NAME=FILE|NUMBER|FILE.npz")]
+    unnamed: Vec<String>,
     /// A real parameter and its value.
     #[arg(long = "scalar", value_name = "NAME=NUMBER", allow_hyphen_values = true)]
     scalars: Vec<String>,
@@ -48,14 +51,14 @@ pub(super) struct InputArguments {
 impl InputArguments {
     /// Whether nothing is given.
     pub(super) fn is_empty(&self) -> bool {
-        self.inputs.is_empty() && self.scalars.is_empty() && self.sizes.is_empty()
+        self.inputs.is_empty() && self.unnamed.is_empty() && self.scalars.is_empty() && self.sizes.is_empty()
     }
 
     /// Reads all inputs of a program.
     pub(super) fn read(&self, signature: &Signature) -> Result<Inputs> {
         let mut inputs = Inputs::new();
         let mut given = BTreeSet::new();
-        for argument in &self.inputs {
+        for argument in self.inputs.iter().chain(&self.unnamed) {
             if !argument.contains('=') && argument.ends_with(".npz") {
                 let value = read(argument)?;
                 if let FileValue::Archive(archive) = &value {
@@ -64,7 +67,11 @@ impl InputArguments {
                 inputs.file_value(signature, argument, value)?;
                 continue;
             }
-            let (name, path) = split(argument, "--input", "FILE", &mut given)?;
+            let (name, path) = split(argument, "--input", "FILE or NAME=NUMBER", &mut given)?;
+            if let Some(number) = number(path) {
+                inputs.value(name, Value::scalar(number));
+                continue;
+            }
             let value = read(path)?;
             note_unused_numbers(signature, name, &value);
             inputs.file_value(signature, name, value)?;

@@ -62,7 +62,7 @@ enum Command {
     #[command(after_help = report::EXAMPLES)]
     Report(report::Arguments),
     /// Evaluates a program, or a derivative of it, on data.
-    #[command(after_help = run::EXAMPLES)]
+    #[command(after_help = run::EXAMPLES, alias = "eval")]
     Run(run::Arguments),
     /// Writes a program, or a derivative of it, as Rust source that needs nothing but `core`.
     #[command(after_help = emit::EXAMPLES)]
@@ -190,10 +190,13 @@ impl Given {
 #[derive(Clone, Copy, Debug, PartialEq, ValueEnum)]
 enum DerivativeKind {
     /// D f(x; dx): takes a tangent dx of each parameter x.
+    #[value(alias = "jvp")]
     Forward,
     /// D^T f(x; dy): takes a seed dy.
+    #[value(alias = "vjp")]
     Adjoint,
     /// The adjoint with seed 1, of one real output.
+    #[value(alias = "grad")]
     Gradient,
     /// All partial derivatives of each output by each parameter, sparse.
     Jacobian,

@@ -63,6 +63,7 @@ enum StageName {
     LetLifting,
     PairElimination,
     GenPushout,
+    #[value(alias = "ssa")]
     TensorSsa,
     Simplify,
     Loops,
@@ -86,6 +87,7 @@ impl From<StageName> for Stage {
 pub(super) enum Format {
     Text,
     Unicode,
+    #[value(alias = "tex")]
     Latex,
     /// MathML, for web pages.
     #[value(name = "mathml")]

@@ -198,8 +198,8 @@ impl<'a> Source<'a> {
             // `2*i + 1` and `1/2` may be tight.
             (Token::Star | Token::Slash, _) => !self.is_tight(at - 1),
             (_, Token::Star | Token::Slash) => !self.is_tight(at),
-            // `¬p`, `Σi`.
-            (Token::Not, _) if !self.of(&self.tokens[at - 1]).is_ascii() => as_written,
+            // `¬p`, `!p`.
+            (Token::Not, _) if self.of(&self.tokens[at - 1]) != "not" => as_written,
             _ => true,
         }
     }

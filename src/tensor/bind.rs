@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use self::sizes::{Equation, Origin, Solver};
 use self::text::{affine_text, expected, predicate_text, sizes_text};
-use super::inputs::GIVEN_AS_NUMBERS;
+use super::inputs::given_as_numbers;
 use super::{Inputs, Relation, Tensor, Value};
 use crate::base::{Arena, ParamId, RelationId, SizeId};
 use crate::error::{Error, Result};
@@ -83,6 +83,7 @@ impl Bindings {
 /// # Errors
 /// [`Error::Data`] names the input at fault, what was expected and what was found.
 pub fn bind(signature: &Signature, inputs: &Inputs) -> Result<Bindings> {
+    let inputs = &*inputs.of_program(signature);
     let bindings = solved(signature, inputs, given(signature, inputs)?)?;
     for (id, relation) in signature.relations.iter() {
         if relation.kind == RelationKind::Map {
@@ -134,6 +135,7 @@ fn given(signature: &Signature, inputs: &Inputs) -> Result<Vec<Equation>> {
 /// # Errors
 /// [`Error::Data`] for inputs from which they do not follow.
 pub fn sizes(signature: &Signature, inputs: &Inputs) -> Result<Arena<SizeId, i64>> {
+    let inputs = &*inputs.of_program(signature);
     Ok(solved(signature, inputs, given(signature, inputs)?)?.sizes)
 }
 
@@ -212,8 +214,8 @@ fn collect_values(
     }
     // What is of another program is left alone.
     for name in inputs.values.keys().filter(|name| !used.contains(*name)) {
-        let hint = if signature.relations.values().any(|r| r.name == *name) {
-            GIVEN_AS_NUMBERS
+        let hint = if let Some(relation) = signature.relations.values().find(|r| r.name == *name) {
+            given_as_numbers(relation.kind)
         } else if signature.params.values().any(|param| is_part(name, &param.name)) {
             "the program has no such parameter"
         } else {

@@ -1,6 +1,6 @@
 //! What can be given as a value: numbers, vectors, slices and arrays of Rust, arrays of `ndarray`, matrices of `sprs`.
 //!
-//! `f64` gives double precision and `f32` single precision; integers are numbers in double precision. Rows of a matrix may be vectors, of one length. What is borrowed is copied. An array or a
+//! `f64` gives double precision and `f32` single precision; integers are numbers in double precision, exact up to 2^53. Rows of a matrix may be vectors, of one length. What is borrowed is copied. An array or a
 //! matrix may turn out to be no tensor, for example where its columns are not sorted: [`Inputs::value`](super::Inputs::value) keeps that for
 //! whoever binds the inputs.
 
@@ -14,7 +14,7 @@ use super::{Csc, Csr, Dense, Element, Tensor, Value};
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no value of a parameter",
     note = "a value is a number, a vector, an array, a matrix of `ndarray` or `sprs`, or a tensor such as `Dense::new(&[2, 3], numbers)?`",
-    note = "numbers are `f64`, `f32` or `i32`; the targets of a map are given by `Inputs::map`, the tuples of a relation by `Inputs::relation`"
+    note = "numbers are `f64`, `f32`, `i32`, `i64`, `u32` or `usize`; the tuples of a relation are given by `Inputs::relation`"
 )]
 pub trait IntoValue {
     /// The value.
@@ -120,30 +120,43 @@ impl From<f32> for Tensor {
     }
 }
 
-impl From<i32> for Tensor {
-    fn from(x: i32) -> Self {
-        f64::from(x).into()
-    }
+/// Integers, which are numbers, and where a program has a map or a size its targets or it.
+macro_rules! integers {
+    ($($number:ty)*) => {$(
+        impl From<$number> for Tensor {
+            fn from(x: $number) -> Self {
+                (x as f64).into()
+            }
+        }
+
+        impl From<Vec<$number>> for Tensor {
+            fn from(x: Vec<$number>) -> Self {
+                x.into_iter().map(|x| x as f64).collect::<Vec<f64>>().into()
+            }
+        }
+
+        impl From<&Vec<$number>> for Tensor {
+            fn from(x: &Vec<$number>) -> Self {
+                x.clone().into()
+            }
+        }
+
+        impl<const N: usize> From<[$number; N]> for Tensor {
+            fn from(x: [$number; N]) -> Self {
+                x.map(|x| x as f64).into()
+            }
+        }
+
+        /// A matrix, row by row.
+        impl<const M: usize, const N: usize> From<[[$number; N]; M]> for Tensor {
+            fn from(x: [[$number; N]; M]) -> Self {
+                x.map(|row| row.map(|x| x as f64)).into()
+            }
+        }
+    )*};
 }
 
-impl From<Vec<i32>> for Tensor {
-    fn from(x: Vec<i32>) -> Self {
-        x.into_iter().map(f64::from).collect::<Vec<f64>>().into()
-    }
-}
-
-impl<const N: usize> From<[i32; N]> for Tensor {
-    fn from(x: [i32; N]) -> Self {
-        x.map(f64::from).into()
-    }
-}
-
-/// A matrix, row by row.
-impl<const M: usize, const N: usize> From<[[i32; N]; M]> for Tensor {
-    fn from(x: [[i32; N]; M]) -> Self {
-        x.map(|row| row.map(f64::from)).into()
-    }
-}
+integers!(i32 i64 u32 usize);
 
 /// A matrix, row by row.
 impl<const N: usize> From<Vec<[f64; N]>> for Tensor {

@@ -1,7 +1,10 @@
 //! What programs are given: values, relations and sizes by name.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use serde::{Deserialize, Serialize, de, ser};
 
 use super::bind::text::expected;
 use super::targets::Targets;
@@ -9,9 +12,13 @@ use super::{IntoValue, Malformed, Precision, Relation, Value};
 use crate::error::{Error, Result};
 use crate::ty::{Param, RelationKind, Signature, is_part, leaf_name};
 
-/// What is said of a relation that was given as a value.
-pub(super) const GIVEN_AS_NUMBERS: &str =
-    "it is a relation, which is given by its tuples: a file such as `E.tns`, in Rust `Inputs::relation`";
+/// What is said of a relation that was given as a value, and of a map whose targets were no integers from 0 on.
+pub(super) fn given_as_numbers(kind: RelationKind) -> &'static str {
+    match kind {
+        RelationKind::Map => "the targets of a map are integers from 0 on, one for each source",
+        _ => "it is a relation, which is given by its tuples: a file such as `E.tns`, in Rust `Inputs::relation`",
+    }
+}
 
 /// What a program and its derivatives are given, by name; validated by [`bind`](fn@super::bind), which takes what a program needs and leaves the rest. A name that
 /// is given again replaces what it had.
@@ -95,6 +102,30 @@ impl Inputs {
         self
     }
 
+    /// The inputs of a program, where integers that were given as values are what they are there: the targets of a map, or a size.
+    pub(super) fn of_program(&self, signature: &Signature) -> Cow<'_, Inputs> {
+        let mut inputs = Cow::Borrowed(self);
+        for relation in signature.relations.values().filter(|relation| relation.kind == RelationKind::Map) {
+            let name = &relation.name;
+            if let Some((shape, targets)) =
+                self.values.get(name).and_then(integers).filter(|_| !self.gives_relation(name))
+            {
+                let sources = if shape.is_empty() { vec![1] } else { shape };
+                inputs.to_mut().values.remove(name);
+                inputs.to_mut().map(name, &sources, targets);
+            }
+        }
+        for name in signature.sizes.values().filter(|name| !self.sizes.contains_key(*name)) {
+            let is_param = signature.params.values().any(|param| is_part(name, &param.name));
+            let given = self.values.get(name).and_then(integers).filter(|(shape, _)| shape.is_empty() && !is_param);
+            if let Some(size) = given.and_then(|(_, size)| i64::try_from(*size.first()?).ok()) {
+                inputs.to_mut().values.remove(name);
+                inputs.to_mut().size(name, size);
+            }
+        }
+        inputs
+    }
+
     /// Rounds the value of a parameter, or of all its components, to single precision. Whether there is one.
     pub fn store_in_single(&mut self, name: &str) -> bool {
         let mut found = false;
@@ -138,15 +169,22 @@ impl Inputs {
     /// # Errors
     /// [`Error::Data`] for the first name that the program does not have.
     pub fn check_names(&self, signature: &Signature) -> Result<()> {
+        self.of_program(signature).have_names_of(signature)
+    }
+
+    fn have_names_of(&self, signature: &Signature) -> Result<()> {
         let no = |what: &str| format!("the program has no such {what}; {}", expected(signature));
-        let is_relation = |name: &str| signature.relations.values().any(|relation| relation.name == name);
+        let relation = |name: &str| signature.relations.values().find(|relation| relation.name == name);
+        let is_relation = |name: &str| relation(name).is_some();
         let is_component = |name: &str| signature.params.values().any(|param| is_part(name, &param.name));
         if let Some(name) = self.sizes.keys().find(|name| !signature.sizes.values().any(|size| size == *name)) {
             return Err(Error::data(name, no("size")));
         }
         if let Some(name) = self.values.keys().find(|name| !is_component(name)) {
             let message = match () {
-                () if is_relation(name) => format!("{GIVEN_AS_NUMBERS}; {}", expected(signature)),
+                () if let Some(relation) = relation(name) => {
+                    format!("{}; {}", given_as_numbers(relation.kind), expected(signature))
+                }
                 () if signature.sizes.values().any(|size| size == name) => {
                     format!(
                         "it is a size, which is given by `--size`, in Rust by `Inputs::size`; {}",
@@ -222,6 +260,50 @@ impl Inputs {
     /// Whether a value was given under this name.
     pub fn has_value(&self, name: &str) -> bool {
         self.values.contains_key(name)
+    }
+}
+
+/// The shape and the numbers of a dense tensor, if all are integers from 0 on.
+fn integers(value: &Value) -> Option<(Vec<usize>, Vec<usize>)> {
+    let dense = value.as_tensor()?.as_dense()?;
+    let integer = |x: &f64| (x.fract() == 0.0 && (0.0..9e15).contains(x)).then_some(*x as usize);
+    Some((dense.shape().to_vec(), dense.data().iter().map(integer).collect::<Option<_>>()?))
+}
+
+/// Inputs in a file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Saved<'i> {
+    values: Cow<'i, BTreeMap<String, Value>>,
+    relations: Cow<'i, BTreeMap<String, Arc<Relation>>>,
+    /// The lengths of the axes of the sources, and the targets.
+    maps: BTreeMap<String, (Vec<usize>, Vec<usize>)>,
+    sizes: Cow<'i, BTreeMap<String, i64>>,
+}
+
+impl Serialize for Inputs {
+    fn serialize<S: ser::Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        if let Some((name, malformed)) = self.malformed.first_key_value() {
+            return Err(ser::Error::custom(malformed.clone().of(name)));
+        }
+        let map =
+            |(name, map): (&String, &Arc<Targets>)| (name.clone(), (map.sources().to_vec(), map.targets().to_vec()));
+        let Inputs { values, relations, maps, sizes, .. } = self;
+        let maps = maps.iter().map(map).collect();
+        let (values, relations, sizes) = (Cow::Borrowed(values), Cow::Borrowed(relations), Cow::Borrowed(sizes));
+        Saved { values, relations, maps, sizes }.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Inputs {
+    fn deserialize<D: de::Deserializer<'de>>(deserializer: D) -> std::result::Result<Inputs, D::Error> {
+        let Saved { values, relations, maps, sizes } = Saved::deserialize(deserializer)?;
+        let (values, relations, sizes) = (values.into_owned(), relations.into_owned(), sizes.into_owned());
+        let mut inputs = Inputs { values, relations, sizes, ..Inputs::new() };
+        for (name, (sources, targets)) in maps {
+            inputs.map(name, &sources, targets);
+        }
+        Ok(inputs)
     }
 }
 

@@ -5,6 +5,8 @@ use std::mem;
 use std::ops::{Deref, Index};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
+
 use super::{Tensor, Value};
 
 /// The results of a program, by name and in order.
@@ -19,9 +21,11 @@ use super::{Tensor, Value};
 /// assert_eq!(results.to_string(), "value: 5.0\ngrad_x: [2], norm 4.47214: 2.0 4.0\n");
 /// # Ok::<(), iverson::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Results {
     results: Vec<(String, Value)>,
+    #[serde(skip)]
     home: Home,
 }
 

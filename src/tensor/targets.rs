@@ -24,6 +24,10 @@ impl Targets {
         &self.sources
     }
 
+    pub fn targets(&self) -> &[usize] {
+        &self.targets
+    }
+
     /// The relation of the map into so many targets.
     pub fn relation(&self, name: &str, codomain: usize) -> Result<Arc<Relation>> {
         if let Some((_, relation)) = self.made.get().filter(|(known, _)| *known == codomain) {

@@ -3,14 +3,17 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ndarray::ArrayViewD;
+use ndarray::{Array, ArrayViewD, Dimension};
+use serde::{Deserialize, Serialize};
+use sprs::CsMat;
 
 use super::{Coo, Csc, Csr, Dense, Malformed, Precision, Relation, Slice};
 use crate::error::{self, Error};
 use crate::ty::Format;
 
 /// A tensor of reals in one of the storage formats.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Tensor {
     /// Every element.
     Dense(Dense),
@@ -173,7 +176,8 @@ impl From<Coo> for Tensor {
 /// A value of any type in struct-of-arrays form: its leaves in the order of [`Types::leaves`](crate::ty::Types::leaves).
 ///
 /// `[n] (real, [m] real)` has two leaves, of shapes `[n]` and `[n, m]`. Leaves are shared: a clone copies no numbers.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Value {
     leaves: Vec<Arc<Tensor>>,
 }
@@ -225,7 +229,6 @@ impl Value {
     }
 
     /// The numbers that are stored, of a value of one leaf: all elements, or the values of the entries in the order of the format.
-    #[doc(alias = "to_vec")]
     pub fn as_slice(&self) -> Option<&[f64]> {
         Some(self.as_tensor()?.data())
     }
@@ -239,7 +242,6 @@ impl Value {
     ///
     /// # Errors
     /// [`Error::Request`] for a pair; and where there are more elements than memory.
-    #[doc(alias = "to_array")]
     pub fn to_dense(&self) -> error::Result<Dense> {
         let Some(tensor) = self.as_tensor() else {
             return Err(Error::Request("a pair is no tensor: take one of its `leaves`".to_owned()));
@@ -253,13 +255,48 @@ impl Value {
         dense.map_err(|malformed| malformed.of("this tensor"))
     }
 
+    /// All elements in row-major order, of a value of one leaf in any format.
+    ///
+    /// # Errors
+    /// As [`Value::to_dense`].
+    pub fn to_vec(&self) -> error::Result<Vec<f64>> {
+        Ok(self.to_dense()?.data().to_vec())
+    }
+
+    /// All elements as an array of `ndarray`, of a value of one leaf in any format: `let w: Array1<f64> = results["w"].to_array()?`.
+    ///
+    /// # Errors
+    /// As [`Value::to_dense`], and [`Error::Request`] for another number of axes.
+    pub fn to_array<D: Dimension>(&self) -> error::Result<Array<f64, D>> {
+        let array = self.to_dense()?.into_array();
+        let found = array.ndim();
+        array.into_dimensionality().map_err(|_| {
+            let axes = D::NDIM.map_or_else(|| "other".to_owned(), |axes| axes.to_string());
+            Error::Request(format!("an array with {axes} axes is asked for, and the tensor has {found}"))
+        })
+    }
+
+    /// The matrix as one of `sprs`, row by row: of a sparse one its entries, of a dense one all but the zeros.
+    ///
+    /// # Errors
+    /// [`Error::Request`] for a value that is no matrix; and where there are more rows or columns than are stored.
+    pub fn to_sprs(&self) -> error::Result<CsMat<f64>> {
+        let csr = match self.as_tensor() {
+            Some(Tensor::Csr(csr)) => Ok(csr.clone()),
+            Some(Tensor::Csc(csc)) => Csr::from_csc(csc),
+            Some(Tensor::Coo(coo)) => Csr::from_coo(coo),
+            Some(Tensor::Dense(dense)) => Csr::from_dense(dense),
+            None => return Err(Error::Request("a pair is no tensor: take one of its `leaves`".to_owned())),
+        };
+        csr.map_err(|malformed| malformed.of("this tensor"))?.to_sprs()
+    }
+
     /// The array, of a value that is a dense tensor; [`Value::to_dense`] makes one of sparse ones too.
     pub fn as_array(&self) -> Option<ArrayViewD<'_, f64>> {
         Some(self.as_tensor()?.as_dense()?.view())
     }
 
     /// The matrix, of a value that is one in CSR format.
-    #[doc(alias = "to_sprs")]
     pub fn as_csr(&self) -> Option<&Csr> {
         match self.as_tensor()? {
             Tensor::Csr(csr) => Some(csr),

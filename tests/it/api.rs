@@ -1,5 +1,7 @@
 //! The library as a newcomer's first guess has it: programs from an empty crate.
 
+mod guesses;
+
 use std::collections::BTreeSet;
 
 use iverson::builder::{Builder, generate, sum};

@@ -645,7 +645,7 @@ fn failures() {
         (2, "check"),
         (2, "check blur.iv mixed.iv"),
         (2, "check --verbose blur.iv"),
-        (2, "show blur.iv --stage ssa"),
+        (2, "show blur.iv --stage tssa"),
         (2, "show blur.iv --format pdf"),
         (2, "show blur.iv --stage tensor-ssa --format latex"),
         (2, "show blur.iv --wrt w"),

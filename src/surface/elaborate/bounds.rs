@@ -272,7 +272,7 @@ impl Knowledge {
     }
 
     /// `a` at the corner of the box of ranges where it is least.
-    fn least(&self, a: &Affine) -> Option<Affine> {
+    pub(super) fn least(&self, a: &Affine) -> Option<Affine> {
         if a.nesting() > 0 {
             return None;
         }
@@ -475,7 +475,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Adds `0 <= a` to a list of conditions on sizes; without a list if that is none, or never true.
-    fn and_non_negative(&self, sizes: Option<Vec<String>>, a: Option<Affine>) -> Option<Vec<String>> {
+    pub(super) fn and_non_negative(&self, sizes: Option<Vec<String>>, a: Option<Affine>) -> Option<Vec<String>> {
         let (mut sizes, a) = (sizes?, a.filter(Affine::is_size)?);
         if Pred::non_negative(a.clone()).is_false() {
             return None;

@@ -107,6 +107,9 @@ impl<'a> Elaborator<'a> {
         if self.goes_along_axis(at, name, args) {
             return;
         }
+        if self.local_function(name).is_none() && !self.globals.contains_key(name) && self.makes_array(at, name, args) {
+            return;
+        }
         if self.has_named_argument(name, args) {
             self.values.push(None);
             return;

@@ -336,7 +336,7 @@ impl<'a> Elaborator<'a> {
     pub(super) fn arg_of(&mut self, at: ExprId, view: View, prove: bool) {
         let Expr::Binder { index: Name { text: name, .. }, extent, body, .. } = self.expr(at) else { return };
         let (extent, body) = (*extent, *body);
-        let extent = self.extent(extent);
+        let extent = self.range(extent, name, body);
         if let Some(extent) = &extent
             && let Some(Elements { var, outer }) = self.elements(name, extent, body)
         {
@@ -410,7 +410,7 @@ impl<'a> Elaborator<'a> {
 
     /// `max index < extent. body` as a value.
     pub(super) fn largest(&mut self, at: ExprId, kind: BinderKind, name: &'a str, extent: ExprId, body: ExprId) {
-        let extent = self.extent(extent);
+        let extent = self.range(extent, name, body);
         let view = if kind == BinderKind::Max { View::ArgMax } else { View::ArgMin };
         if let Some(extent) = &extent
             && let Some(Elements { var, outer }) = self.elements(name, extent, body)

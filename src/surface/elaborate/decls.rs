@@ -47,6 +47,7 @@ pub(super) struct Declarations<'a> {
 
 impl<'a> Elaborator<'a> {
     /// The machine at the beginning of the program's expression.
+    #[allow(clippy::too_many_lines, reason = "a list of all fields and a pass for each kind of declarations")]
     pub(super) fn declare(
         source: &'a Source<'a>,
         library: &'a Source<'a>,
@@ -107,6 +108,7 @@ impl<'a> Elaborator<'a> {
             expansions: 0,
             ops: FxHashMap::default(),
             aliases: BTreeMap::new(),
+            ranges: FxHashMap::default(),
             quotient_indices: BTreeMap::new(),
             refined: FxHashMap::default(),
             affine_of: FxHashMap::default(),

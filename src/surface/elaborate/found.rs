@@ -110,10 +110,10 @@ impl<'a> Elaborator<'a> {
                     path.push(Part::Tensor);
                     e = *body;
                 }
-                Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, extent, .. }
+                Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, index, extent, body }
                     if matches!(path.last(), Some(Part::Tensor)) =>
                 {
-                    let Some(extent) = self.extent(*extent) else { return Refined::Any };
+                    let Some(extent) = self.range(*extent, &index.text, *body) else { return Refined::Any };
                     let some = extent.add_constant(-1).map(Pred::non_negative);
                     match some.is_ok_and(|some| self.knowledge.prove(&self.program, &some) == Proof::Known) {
                         true => break Refined::Index(extent),

@@ -104,6 +104,11 @@ impl<'a> Elaborator<'a> {
                     return Err(None);
                 }
             },
+            Expr::All if let Some(n) = self.range_found(e) => {
+                let n = n.scale(k).map_err(|_| overflow())?;
+                sum.constant = sum.constant.checked_add(n.offset()).ok_or_else(overflow)?;
+                sum.terms.extend(n.terms().iter().cloned());
+            }
             Expr::Unary(UnaryOp::Neg, a) => sum.stack.push((*a, k.checked_neg().ok_or_else(overflow)?)),
             Expr::Binary(BinaryOp::Add, a, b) => sum.stack.extend([(*b, k), (*a, k)]),
             Expr::Binary(BinaryOp::Sub, a, b) => {
@@ -247,6 +252,7 @@ fn not_an_index(e: &Expr, span: Span) -> Diagnostic {
         Expr::Call { callee, .. } if matches!(callee.text.as_str(), "range" | "arange") => {
             (noun(e), Some(foreign::TOGETHER))
         }
+        Expr::Call { callee, .. } => (noun(e), foreign::function(&callee.text)),
         _ => (noun(e), None),
     };
     let message = format!("an index expression is built from indices, sizes, integers and maps, found {found}");

@@ -32,6 +32,8 @@
 //! | `functions` | functions as values |
 //! | `typings` | functions that are said to have a type |
 //! | `axes` | functions along an axis |
+//! | `arrays` | `zeros`, `eye` and the like, `einsum` |
+//! | `ranges` | ranges that are not written |
 //! | `bounds` | what is known at a place, and the proof that an access is in bounds |
 //! | `decls` | declarations to a signature |
 //! | `formulas` | the formulas of `fun` |
@@ -44,6 +46,7 @@
 //! What a bracket computes from reals is bound by a `let` around the term that the bracket belongs to: an *anchor*. While a
 //! predicate or an index is elaborated, the innermost anchor collects these lets.
 
+mod arrays;
 mod axes;
 mod bounds;
 mod brackets;
@@ -59,6 +62,7 @@ mod names;
 mod parts;
 mod predicates;
 mod quotients;
+mod ranges;
 mod scans;
 mod sharing;
 mod sizes;
@@ -234,6 +238,7 @@ enum Task<'a> {
     Negate(ExprId),
     Transpose(ExprId),
     Product(ExprId),
+    Einsum(ExprId),
     Total(ExprId, &'a str),
     TotalAlong(ExprId, &'a str, i64),
     Arithmetic(ExprId, BinaryOp),
@@ -349,6 +354,7 @@ enum Task<'a> {
         coefficients: Vec<i64>,
     },
     Quotient(ExprId),
+    Remainder(ExprId),
     MapApplication {
         at: ExprId,
         map: RelationRef,
@@ -410,6 +416,8 @@ struct Elaborator<'a> {
     expansions: usize,
     /// The index that takes the place of another, since its `gen` was taken apart. It is younger.
     aliases: BTreeMap<IndexId, IndexId>,
+    /// The ranges that are not written, by the places where they would be.
+    ranges: FxHashMap<(usize, ExprId), Size>,
     /// The indices that are quotients of others: what each divides, and by what.
     quotient_indices: BTreeMap<IndexId, (Affine, i64)>,
     /// What is known of variables beside their types.
@@ -514,6 +522,7 @@ impl<'a> Elaborator<'a> {
             Task::Negate(at) => self.finish_negate(at),
             Task::Transpose(at) => self.finish_transpose(at),
             Task::Product(at) => self.finish_product(at),
+            Task::Einsum(at) => self.finish_einsum(at),
             Task::Total(at, name) => self.finish_total(at, name),
             Task::TotalAlong(at, name, axis) => self.finish_total_along(at, name, axis),
             Task::Arithmetic(at, op) => self.finish_arithmetic(at, op),
@@ -559,6 +568,7 @@ impl<'a> Elaborator<'a> {
                 self.finish_affine(at, terms, constant, &coefficients);
             }
             Task::Quotient(at) => self.finish_quotient(at),
+            Task::Remainder(at) => self.finish_remainder(at),
             Task::MapApplication { at, map, n, prove } => self.finish_map_application(at, map, n, prove),
             Task::ArgOfVector { at, view } => self.finish_arg_of_vector(at, view),
             Task::ArgOf { at, view, index, extent } => self.finish_arg_of(at, view, index, extent),

@@ -291,6 +291,7 @@ impl<'a> Elaborator<'a> {
             _ if name == "end" => {
                 "places count from 0 and the end of an axis is left out: `x[2:end]` is `x[1:]`, `x[1:end-1]` is `x[:-1]`, and `x[end]` is `x[-1]`".to_owned()
             }
+            _ if name == "I" => "the identity is `eye(n)`".to_owned(),
             _ if name == "e" => "the number is `exp(1)`, and its powers are `exp(x)`".to_owned(),
             Some(close) => format!("did you mean `{close}`?"),
             None if as_index => format!("an index is bound as in `sum {name} < n. ..`"),

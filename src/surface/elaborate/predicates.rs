@@ -17,6 +17,7 @@ use crate::index::{Affine, Application, Checked, Overflow, Pred, RelationRef, Si
 use crate::solver::exists;
 
 impl<'a> Elaborator<'a> {
+    #[allow(clippy::too_many_lines, reason = "an arm for each form of a predicate")]
     pub(super) fn pred(&mut self, at: ExprId) {
         let mut e = at;
         let mut negated = false;
@@ -43,7 +44,7 @@ impl<'a> Elaborator<'a> {
                 b,
             ) => self.comparison(e, *op, *a, *b, negated),
             Expr::Binder { kind: BinderKind::Exists, index, extent, body } => {
-                let extent = self.extent(*extent);
+                let extent = self.range(*extent, &index.text, *body);
                 let id = self.program.fresh_index(&index.text);
                 self.knowledge.enter_range(id, extent.as_ref());
                 let anchor = self.anchors.len().saturating_sub(1);
@@ -84,7 +85,19 @@ impl<'a> Elaborator<'a> {
                     other => noun(other).to_owned(),
                 };
                 let message = format!("a predicate is expected, found {found}");
+                let number = match other {
+                    Expr::Access { array, indices } => match (self.expr(*array), indices.as_slice()) {
+                        (Expr::Name(array), [place]) => match self.expr(*place) {
+                            Expr::Name(place) => Some(format!("{array}[{place}]")),
+                            _ => None,
+                        },
+                        _ => None,
+                    },
+                    Expr::Name(name) if found == "a value" => Some(name.clone()),
+                    _ => None,
+                };
                 let help = match self.swallowed_comparison(e) {
+                    None if let Some(number) = number => format!("a number is compared: `{number} != 0`"),
                     Some(word) => format!(
                         "the `{word}` reaches as far right as it can, over the comparison as well: put it in parentheses, as in `({word} i < n. e) > 1`"
                     ),

@@ -4,6 +4,7 @@
 //! e(i // k)       ==  sum q < n. [k*q <= i and i <= k*q + k - 1] * e(q)         around a value
 //! [p(i // k)]     ==  [exists q < n. k*q <= i and i <= k*q + k - 1 and p(q)]    in a bracket
 //! i % k           ==  i - k * (i // k)
+//! e(i % n)        ==  sum r < n. [r = i or r = i - n or r = i + n] * e(r)               for a size n, and i from -n to 2*n - 1
 //! ```
 //!
 //! There is exactly one such `q`, so both are exact, and a negation may stand on either side of the `exists`. What `k` divides leaves the
@@ -12,7 +13,8 @@
 
 use super::super::ast::{BinaryOp, Expr, ExprId};
 use super::computed::Hoisted;
-use super::sizes::not_a_divisor;
+use super::names::Meaning;
+use super::sizes::{linear, not_a_divisor};
 use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId, work};
 use crate::error::Diagnostic;
@@ -20,7 +22,7 @@ use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::solver::exists;
 use crate::term::{Term, TermId};
 
-/// `index = floor(of / by)`
+/// `index = floor(of / by)`, or `of % extent` where `by` is 0.
 #[derive(Clone)]
 pub(super) struct Quotient {
     index: IndexId,
@@ -40,8 +42,13 @@ impl Elaborator<'_> {
     /// `a // k` or `a % k` as an index.
     pub(super) fn quotient(&mut self, at: ExprId) {
         let Expr::Binary(op, a, by) = self.expr(at) else { return };
+        if *op == BinaryOp::Rem && self.is_size(*by) {
+            self.tasks.push(Task::Remainder(at));
+            self.tasks.push(Task::Index(*a));
+            return;
+        }
         if self.constant(*by).is_none_or(|by| by <= 0) {
-            let diagnostic = not_a_divisor(self.span(at), *op, (*a, *by), self.frame.source.ast);
+            let diagnostic = not_a_divisor(self.span(at));
             self.diagnose(diagnostic);
             self.affines.push(None);
             return;
@@ -66,6 +73,90 @@ impl Elaborator<'_> {
         self.affines.push(affine);
     }
 
+    /// Whether an expression is a size, and no integer.
+    fn is_size(&self, e: ExprId) -> bool {
+        self.constant(e).is_none()
+            && linear(self.frame.source, e).is_ok_and(|size| {
+                let mut names = size.names().into_iter();
+                names.all(|name| matches!(self.peek(name), Meaning::Size(_)))
+            })
+    }
+
+    /// `a % n` of a place that is off an axis by less than its length: the place itself, one axis further or one axis back.
+    pub(super) fn finish_remainder(&mut self, at: ExprId) {
+        let a = self.pop_affine();
+        let Expr::Binary(_, _, by) = self.expr(at) else { return };
+        let n = self.extent(*by);
+        let remainder = a.zip(n).and_then(|(a, n)| self.remainder(at, &a, &n));
+        self.affines.push(remainder);
+    }
+
+    fn remainder(&mut self, at: ExprId, of: &Affine, n: &Size) -> Option<Affine> {
+        let twice = n.scale(2).and_then(|twice| twice.sub(of)?.add_constant(-1));
+        let (room, back) = (self.checked(at, twice)?, self.checked(at, of.add(n))?);
+        let below = self.checked(at, Pred::lt(of, n))?;
+        let (starts, ends) = (self.proves(&Pred::non_negative(of.clone())), self.proves(&below));
+        for (distance, is_needed) in [(room, !ends), (back, !starts)] {
+            if is_needed && !self.proves(&Pred::non_negative(distance.clone())) {
+                self.far_off(at, of, n, &distance);
+                return None;
+            }
+        }
+        if starts && ends {
+            return Some(of.clone());
+        }
+        let span = self.span(at);
+        if self.stands_in(of) {
+            let (place, n) = (self.show(of), self.show(n));
+            let message = "a remainder of an index that is found at run time is not in the language";
+            let help =
+                format!("write the choice: `let k : index {n} = if {place} < {n} then {place} else {place} - {n}`");
+            self.diagnose(Diagnostic::new("not-affine", span, message).help(help));
+            return None;
+        }
+        let Some(anchor) = self.anchors.last() else {
+            self.report("not-an-index", span, "a remainder of indices stands in an access or a bracket");
+            return None;
+        };
+        work::charge(anchor.quotients.len());
+        let known = anchor.quotients.iter().find(|known| known.of == *of && known.by == 0 && known.extent == *n);
+        if let Some(known) = known {
+            return Some(Affine::index(known.index));
+        }
+        let index = self.program.fresh_index("r");
+        let is = |offset: Checked<Affine>| Pred::equal(&Affine::index(index), &offset?);
+        let guard = [(true, Ok(of.clone())), (!ends, of.sub(n)), (!starts, of.add(n))]
+            .into_iter()
+            .filter(|(is_possible, _)| *is_possible)
+            .map(|(_, offset)| is(offset))
+            .collect::<Checked<Vec<Pred>>>();
+        let guard = Pred::any(self.checked(at, guard)?);
+        let remainder = Quotient { index, extent: n.clone(), of: of.clone(), by: 0, guard };
+        self.knowledge.enter_range(index, Some(n));
+        self.anchors.last_mut()?.quotients.push(remainder);
+        Some(Affine::index(index))
+    }
+
+    /// Reports a place that is not known to be off an axis by less than its length.
+    fn far_off(&mut self, at: ExprId, of: &Affine, n: &Size, distance: &Affine) {
+        let (place, n) = (self.show(of), self.show(n));
+        let message = format!("`{place}` may be off an axis of `{n}` places by more than `{n}`");
+        let least = self.knowledge.least(distance);
+        let diagnostic = Diagnostic::new("out-of-bounds", self.span(at), message);
+        let sizes = self.and_non_negative(Some(Vec::new()), least).map(|sizes| sizes.concat());
+        self.diagnose(match sizes {
+            Some(sizes) => diagnostic.help(format!("declare `assume {sizes}`")),
+            None => diagnostic.help("the divisor of `//` and of other remainders is a positive integer literal"),
+        });
+    }
+
+    /// Whether an index that stands for a number is in an index expression.
+    fn stands_in(&self, a: &Affine) -> bool {
+        let mut found = false;
+        a.visit(&mut |v| found |= matches!(v, Var::Index(i) if self.stand_ins.contains_key(i)));
+        found
+    }
+
     /// `floor(a / by)`
     fn floor(&mut self, at: ExprId, a: &Affine, by: i64) -> Option<Affine> {
         let divided = a.div_rem(by);
@@ -86,9 +177,7 @@ impl Elaborator<'_> {
 
     /// The index that is `floor(of / by)` around the term in force.
     fn quotient_index(&mut self, at: ExprId, of: Affine, by: i64) -> Option<IndexId> {
-        let mut found = false;
-        of.visit(&mut |v| found |= matches!(v, Var::Index(i) if self.stand_ins.contains_key(i)));
-        if found {
+        if self.stands_in(&of) {
             let span = self.span(at);
             let message = "a quotient of an index that is found at run time is not in the language";
             let help = "read it from a table: `map half : [n] -> [m]`, and `half[k]`";

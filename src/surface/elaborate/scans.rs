@@ -52,7 +52,7 @@ impl<'a> Elaborator<'a> {
             self.diagnose(Diagnostic::new("index-in-extent", span, message).help(help));
             return None;
         }
-        let steps = self.extent(steps)?;
+        let steps = self.range_of_loop(at, steps)?;
         // There is one state more than there are steps.
         self.checked(at, steps.add_constant(1))?;
         let goal = Pred::non_negative(steps.clone());

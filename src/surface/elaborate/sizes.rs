@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::super::ast::{Ast, BinaryOp, Expr, ExprId, Name, TypeExpr, TypeKind, UnaryOp};
+use super::super::ast::{BinaryOp, Expr, ExprId, Name, TypeExpr, TypeKind, UnaryOp};
 use super::calls::Definition;
 use super::names::{Global, Meaning, closest};
-use super::text::{noun, symbol};
+use super::text::noun;
 use super::typings::Actual;
 use super::{Elaborator, Source};
 use crate::base::Span;
@@ -91,7 +91,7 @@ fn linear_within<'a>(source: &Source<'a>, e: ExprId, depth: usize) -> Result<Lin
             },
             Expr::Binary(op @ (BinaryOp::FloorDiv | BinaryOp::Rem), a, b) => {
                 let Some(by) = constant(b).filter(|by| *by > 0) else {
-                    return Err(Some(not_a_divisor(span, *op, (*a, *b), source.ast)));
+                    return Err(Some(not_a_divisor(span)));
                 };
                 if depth >= MAX_QUOTIENT_NESTING {
                     let message = format!("floor divisions nest to a depth of at most {MAX_QUOTIENT_NESTING}");
@@ -126,42 +126,9 @@ pub(super) fn may_be_equal(n: &Size, m: &Size) -> bool {
 }
 
 /// That `//` and `%` take a positive integer.
-pub(super) fn not_a_divisor(span: Span, op: BinaryOp, (a, by): (ExprId, ExprId), ast: &Ast) -> Diagnostic {
-    let problem = Diagnostic::new("not-affine", span, "the divisor of `//` and `%` is a positive integer literal");
-    problem.help(match (op, ast.exprs.get(by)) {
-        (BinaryOp::Rem, Some(Expr::Name(size))) => around(a, size, ast),
-        _ => "as in `n // 2` and `i % 3`; numbers are divided by `/`".to_owned(),
-    })
-}
-
-/// What to write instead of the remainder of a place by a size.
-fn around(place: ExprId, size: &str, ast: &Ast) -> String {
-    let atom = |e: ExprId| match ast.exprs.get(e) {
-        Some(Expr::Name(name)) => Some(name.clone()),
-        Some(Expr::Number { integer: Some(k), .. }) => Some(k.to_string()),
-        _ => None,
-    };
-    // The terms of a sum, from the last to the first.
-    let (mut terms, mut rest) = (Vec::new(), place);
-    while let Some(Expr::Binary(op @ (BinaryOp::Add | BinaryOp::Sub), left, right)) = ast.exprs.get(rest) {
-        terms.push((*op, atom(*right)));
-        rest = *left;
-    }
-    terms.push((BinaryOp::Add, atom(rest)));
-    let is_before = terms.iter().any(|(op, _)| *op == BinaryOp::Sub);
-    // Where the size is added, it is for the remainder to be none of a negative place.
-    terms.retain(|(_, term)| term.as_deref() != Some(size));
-    let mut text = String::new();
-    for (op, term) in terms.iter().rev() {
-        let Some(term) = term.as_deref().filter(|_| terms.len() < 8) else {
-            return foreign::around("i + 1", size, false);
-        };
-        match (text.is_empty(), op) {
-            (true, _) => text.push_str(term),
-            (false, op) => text.push_str(&format!(" {} {term}", symbol(*op))),
-        }
-    }
-    foreign::around(&text, size, is_before)
+pub(super) fn not_a_divisor(span: Span) -> Diagnostic {
+    let message = "the divisor of `//` and `%` is a positive integer literal, or that of `%` a size";
+    Diagnostic::new("not-affine", span, message).help("as in `n // 2` and `i % 3`; numbers are divided by `/`")
 }
 
 /// What a part of a size means; nothing where that is not known.
@@ -484,6 +451,7 @@ impl<'a> Elaborator<'a> {
         }
         let actual = match actual {
             Actual::Type(ty) => ty,
+            Actual::Function(_) if formal.kind == TypeKind::Inferred => return true,
             Actual::Function(shape) => return self.match_shape(source, formal, shape, axes, depth),
         };
         match (&formal.kind, self.program.types.get(actual).clone()) {

@@ -25,6 +25,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::super::ast::{Ast, BinaryOp, Expr, ExprId, UnaryOp};
+use super::names::Meaning;
 use super::sizes::may_be_equal;
 use super::values::index_name;
 use super::{Elaborator, Task};
@@ -352,6 +353,9 @@ impl<'a> Elaborator<'a> {
             let help = match (first, last) {
                 (Some(f), _) if self.is_function(f) || foreign::function(f).is_some() => foreign::each_of(name, f),
                 (tensor, Some(axis)) if args.len() == 2 => foreign::along(name, tensor.unwrap_or("A"), axis),
+                (Some(index), _) if args.len() == 2 && matches!(self.peek(index), Meaning::Unknown) => {
+                    format!("over an index it is `{name} {index} < n. e`")
+                }
                 _ => format!("`{name}(x)` is over all axes; over one it is `{name}(A, axis = 0)`"),
             };
             self.diagnose(Diagnostic::new("wrong-arity", span, message).help(help));

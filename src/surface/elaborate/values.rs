@@ -62,12 +62,9 @@ impl<'a> Elaborator<'a> {
                 self.tasks.push(Task::Product(at));
                 self.tasks.extend([Task::Value(*b), Task::Value(*a)]);
             }
-            Expr::Binary(BinaryOp::Pow, _, exponent) if self.is_transpose(*exponent) => {
-                self.diagnose(
-                    Diagnostic::new("unknown-name", span, "a power is expected, found `^T`")
-                        .help("the transpose of a matrix is `A'`"),
-                );
-                self.values.push(None);
+            Expr::Binary(BinaryOp::Pow, base, exponent) if self.is_transpose(*exponent) => {
+                self.tasks.push(Task::Transpose(at));
+                self.tasks.push(Task::Value(*base));
             }
             Expr::Binary(BinaryOp::Pow, base, exponent) => match self.power(*exponent) {
                 Some(k) => {
@@ -121,6 +118,10 @@ impl<'a> Elaborator<'a> {
                 self.tasks.push(Task::Pair(at));
                 self.tasks.extend([Task::Value(*b), Task::Value(*a)]);
             }
+            Expr::Fst(_) | Expr::Snd(_) if let Some(element) = self.element_of_pattern(at) => {
+                let value = self.element_of_vector(at, element);
+                self.values.push(value);
+            }
             Expr::Fst(e) => {
                 self.tasks.push(Task::Project(at, Side::Fst));
                 self.tasks.push(Task::Value(*e));
@@ -136,7 +137,7 @@ impl<'a> Elaborator<'a> {
                     self.sum_below_index(at, &index.text, *extent, *body)
                 }
                 _ => {
-                    let extent = self.extent(*extent);
+                    let extent = self.range(*extent, &index.text, *body);
                     let id = self.enter_index(&index.text, extent.as_ref());
                     self.tasks.push(Task::Bound { at, kind: *kind, index: id, extent });
                     self.tasks.push(Task::Value(*body));
@@ -391,6 +392,33 @@ impl<'a> Elaborator<'a> {
             Expr::Name(name) if name.starts_with('(') => Some(name),
             _ => None,
         }
+    }
+
+    /// The vector that a pattern takes apart, which has as many elements as the pattern has names, and the element of the name here:
+    /// `let (a, b, c) = v`.
+    fn element_of_pattern(&self, at: ExprId) -> Option<(VarId, i64)> {
+        let (is_last, mut rest) = match self.expr(at) {
+            Expr::Fst(e) => (false, *e),
+            Expr::Snd(e) => (true, *e),
+            _ => return None,
+        };
+        let mut element = i64::from(is_last);
+        while let Expr::Snd(e) = self.expr(rest) {
+            (element, rest) = (element + 1, *e);
+        }
+        let Expr::Name(whole) = self.expr(rest) else { return None };
+        let Meaning::Var(var) = self.peek(self.whole_of_pattern(rest).filter(|name| *name == whole)?) else {
+            return None;
+        };
+        let length = self.program.types.peel(self.program.variables[var].ty).0.first()?.as_constant()?;
+        let fits = if is_last { element + 1 == length } else { element + 1 < length };
+        fits.then_some((var, element))
+    }
+
+    fn element_of_vector(&mut self, at: ExprId, (var, element): (VarId, i64)) -> Option<TermId> {
+        let span = self.span(at);
+        let array = self.push(Term::Var(var), span)?;
+        self.push(Term::Access { array, index: Affine::constant(element) }, span)
     }
 
     /// `fst e` of an array of pairs is the array of firsts: `let v = e in gen i < n. fst v[i]`.

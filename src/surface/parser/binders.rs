@@ -32,9 +32,84 @@ impl Parser<'_> {
             return None;
         }
         let open = self.eat(Token::LeftParen);
-        let (index, inclusive) = self.binder_index(false);
-        self.open(Frame::Extent { kind, made, open, index, inclusive, done: Vec::new(), start });
+        self.indices(kind, made, open, Vec::new(), start);
         None
+    }
+
+    /// Reads indices up to the range of one, or up to the body where none has one: `i, j < n` have one range, and those of `i, j` are found later.
+    pub(super) fn indices(
+        &mut self,
+        kind: BinderKind,
+        made: Made,
+        open: Option<Span>,
+        mut done: Vec<(Name, ExprId)>,
+        start: Span,
+    ) {
+        let mut bare = Vec::new();
+        while self.index_is_bare() {
+            let span = self.advance().span;
+            bare.push(self.name_at(span));
+            if self.eat(Token::Comma).is_some() {
+                continue;
+            }
+            // The end of the indices.
+            self.advance();
+            if open.is_some() {
+                self.eat(Token::Dot);
+            }
+            for index in bare {
+                let extent = self.node(Expr::All, index.span).id;
+                done.push((index, extent));
+            }
+            self.open_bodies(kind, made, done, start);
+            return;
+        }
+        let (index, inclusive) = self.binder_index(false);
+        self.open(Frame::Extent { kind, made, open, bare, index, inclusive, done, start });
+    }
+
+    /// Gives indices the range of the one behind them, unless it ends at one of them.
+    pub(super) fn share_range(&mut self, bare: Vec<Name>, extent: ExprId, done: &mut Vec<(Name, ExprId)>) {
+        let last = self.last_of_range(extent);
+        for index in bare {
+            let own = last.as_deref() == Some(index.text.as_str());
+            let extent = if own { self.node(Expr::All, index.span).id } else { extent };
+            done.push((index, extent));
+        }
+    }
+
+    /// The name that a range ends at, `j` of `i < j + 1`.
+    fn last_of_range(&self, extent: ExprId) -> Option<String> {
+        let mut end = extent;
+        while let Some(Expr::Binary(BinaryOp::Add | BinaryOp::Sub, left, _)) = self.ast.exprs.get(end) {
+            end = *left;
+        }
+        match self.ast.exprs.get(end) {
+            Some(Expr::Name(name)) => Some(name.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether an index stands here without a range: a comma, the point in front of a body, or the end of the parentheses is behind it.
+    fn index_is_bare(&self) -> bool {
+        let mut lexer = self.lexer.clone();
+        let behind = lexer.next(&mut Vec::new());
+        self.token() == Token::Name
+            && match behind.token {
+                Token::Comma => lexer.next(&mut Vec::new()).token == Token::Name,
+                Token::Dot | Token::RightParen => true,
+                _ => false,
+            }
+    }
+
+    /// Whether an index stands here, with a range or without.
+    pub(super) fn index_follows(&self) -> bool {
+        self.range_follows() || self.index_is_bare() && self.token_behind() != Token::RightParen
+    }
+
+    /// The token behind the one here.
+    fn token_behind(&self) -> Token {
+        self.lexer.clone().next(&mut Vec::new()).token
     }
 
     /// Whether the parenthesis here holds the indices of a binder, as in `sum (i < n, j < m) e`, and no argument, as in `sum(x < y)`: it
@@ -43,22 +118,47 @@ impl Parser<'_> {
         let mut lexer = self.lexer.clone();
         let mut problems = Vec::new();
         let mut next = || lexer.next(&mut problems);
-        if next().token != Token::Name || !matches!(next().token, Token::Less | Token::LessEqual) {
+        if next().token != Token::Name {
             return false;
         }
-        let mut depth = 0usize;
-        loop {
-            match next().token {
+        let (mut depth, mut ranges) = (0usize, false);
+        let end = loop {
+            let lexeme = next();
+            match lexeme.token {
+                Token::Name | Token::Comma => {}
+                Token::Less | Token::LessEqual => ranges = true,
+                Token::RightParen if depth == 0 => break lexeme.span.end,
+                // In front of the first range stand names.
+                _ if !ranges => return false,
                 Token::LeftParen => depth += 1,
-                Token::RightParen if depth > 0 => depth -= 1,
-                Token::RightParen => break,
-                Token::Name | Token::Number { .. } | Token::Plus | Token::Minus | Token::Star => {}
-                Token::Comma | Token::Less | Token::LessEqual => {}
+                Token::RightParen => depth -= 1,
+                Token::Number { .. } | Token::Plus | Token::Minus | Token::Star => {}
                 _ => return false,
             }
-        }
+        };
         let behind = next();
-        behind.token == Token::Dot || starts_operand(behind.token)
+        let begins = behind.token == Token::Dot || starts_operand(behind.token);
+        match ranges {
+            true => begins,
+            // `max(a, b)` is a call, also in front of an access, the point of a loop, and words such as `while`.
+            false => {
+                let is_body = begins
+                    && !matches!(
+                        behind.token,
+                        Token::Number { .. }
+                            | Token::Foreign
+                            | Token::Dot
+                            | Token::LeftBracket
+                            | Token::Let
+                            | Token::If
+                    );
+                let goes_on = self
+                    .text
+                    .get(behind.span.range())
+                    .is_some_and(|word| ["down", "for", "of", "when", "where", "while"].contains(&word));
+                is_body && !goes_on && !behind.starts_line && behind.span.start > end
+            }
+        }
     }
 
     /// Passes over what begins the range of an index in other languages: the `0..` of `0..n`, the `1:` of `1:n`, the `range` of `range(n)`.
@@ -139,12 +239,8 @@ impl Parser<'_> {
             if found.is_some() {
                 break;
             }
-            let mut end = *extent;
-            while let Some(Expr::Binary(BinaryOp::Add | BinaryOp::Sub, left, _)) = self.ast.exprs.get(end) {
-                end = *left;
-            }
-            if let Some(Expr::Name(name)) = self.ast.exprs.get(end) {
-                mentioned.entry(name.clone()).or_insert(at);
+            if let Some(name) = self.last_of_range(*extent) {
+                mentioned.entry(name).or_insert(at);
             }
         }
         let Some((before, behind)) = found else { return indices };

@@ -19,7 +19,7 @@ impl Parser<'_> {
     pub(super) fn misspelt_declaration(&mut self) -> Option<Token> {
         let body = self.ast.body?;
         let Expr::Name(word) = &self.ast.exprs[body] else { return None };
-        if self.token() != Token::Name || self.current.starts_line || self.skipped {
+        if foreign::word(word).is_some() || self.token() != Token::Name || self.current.starts_line || self.skipped {
             return None;
         }
         let keywords = [
@@ -30,7 +30,7 @@ impl Parser<'_> {
             ("def", Token::Def),
             ("fun", Token::Fun),
         ];
-        let longer = keywords.iter().find(|(keyword, _)| word.starts_with(keyword));
+        let longer = keywords.iter().rev().find(|(keyword, _)| word.starts_with(keyword));
         let close = || closest(word, keywords.iter().map(|(keyword, _)| *keyword));
         let (keyword, token) = match longer {
             Some(found) => *found,
@@ -124,40 +124,27 @@ impl Parser<'_> {
         }
     }
 
+    /// `x : T`, and `x, y : T` of several.
     fn param(&mut self) -> Option<Decl> {
-        let name = self.name("the name of a parameter")?;
-        let storage = StorageKind::Dense;
-        let others = self.other_names(&name);
-        let param = match self.param_type() {
-            Some((storage, like, ty)) => match self.typed_param(&name, storage, &ty) {
-                Some(decl) => decl,
-                None => Decl::Param { name, storage, like, ty },
-            },
-            // The name is declared, so that its uses are no further problems.
-            None => Decl::Param { name, storage, like: None, ty: self.error_type() },
-        };
-        if let Decl::Param { storage, like, ty, .. } = &param {
-            for name in others {
-                let (like, ty) = (like.clone(), ty.clone());
-                self.ast.decls.push(Decl::Param { name, storage: *storage, like, ty });
-            }
-        }
-        Some(param)
-    }
-
-    /// `x, y : real`: it is reported, and each is declared.
-    fn other_names(&mut self, first: &Name) -> Vec<Name> {
-        let mut others = Vec::new();
-        if self.token() == Token::Comma {
-            let message = "expected `:` and a type behind the name of a parameter, found `,`";
-            let help =
-                format!("each parameter has a declaration of its own: `param {} : real`, then the next", first.text);
-            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
-        }
+        let mut names = vec![self.name("the name of a parameter")?];
         while self.eat(Token::Comma).is_some() {
-            others.extend(self.name("the name of a parameter"));
+            names.extend(self.name("the name of a parameter"));
         }
-        others
+        let read = self.param_type();
+        let mut params = Vec::with_capacity(names.len());
+        for name in names {
+            params.push(match read.clone() {
+                Some((storage, like, ty)) => match self.typed_param(&name, storage, &ty) {
+                    Some(decl) => decl,
+                    None => Decl::Param { name, storage, like, ty },
+                },
+                // The name is declared, so that its uses are no further problems.
+                None => Decl::Param { name, storage: StorageKind::Dense, like: None, ty: self.error_type() },
+            });
+        }
+        let last = params.pop();
+        self.ast.decls.extend(params);
+        last
     }
 
     /// `: csr(A) [n, m] real`
@@ -244,18 +231,11 @@ impl Parser<'_> {
     /// `(a : [n] real, ..) : real = e`
     #[allow(clippy::type_complexity)]
     fn def_body(&mut self) -> Option<(Vec<(Name, TypeExpr)>, Option<TypeExpr>, ExprId)> {
-        let mut untyped = false;
         let params = self.list("parameters such as `(a : real)`", |parser| {
             let name = parser.name("the name of a parameter")?;
             if matches!(parser.token(), Token::Comma | Token::RightParen) {
-                // Of several it is said once. The name is bound all the same, so that its uses are no further problems.
-                if !std::mem::replace(&mut untyped, true) {
-                    let message =
-                        format!("expected `:` and a type behind the name of a parameter, found {}", parser.found());
-                    let help = "parameters have types, as in `def f(x : [n] real, s : real) = ..`; those of `let f = fn x, y. ..` are numbers";
-                    parser.report(Diagnostic::new("unexpected-token", parser.current.span, message).help(help));
-                }
-                return Some((name, parser.error_type()));
+                let ty = TypeExpr { kind: TypeKind::Inferred, span: name.span };
+                return Some((name, ty));
             }
             parser.expect(Token::Colon, "and a type behind the name of a parameter").then_some(())?;
             Some((name, parser.ty(0)?))
@@ -266,6 +246,9 @@ impl Parser<'_> {
             let help = "its body stands behind `=`, and is one expression: `def f(x : real) = x^2`";
             self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
             self.advance();
+            if self.at_word("return") {
+                self.advance();
+            }
             return Some((params, result, self.expression(&[]).id));
         }
         if matches!(self.token(), Token::Colon | Token::Arrow) {
@@ -495,10 +478,13 @@ impl Parser<'_> {
                 let message = format!("{expected}, found {}", self.found());
                 let diagnostic = Diagnostic::new("unexpected-token", start, message);
                 let named = self.text.get(start.range()).filter(|_| token == Token::Name);
-                let help = named.and_then(foreign::type_name);
-                self.report(match help {
-                    Some(help) => diagnostic.help(help),
-                    None => diagnostic,
+                let behind = self.lexer.clone().next(&mut Vec::new()).token;
+                self.report(match (named.and_then(foreign::type_name), named) {
+                    (Some(help), _) => diagnostic.help(help),
+                    (None, Some(size)) if behind == Token::Real => {
+                        diagnostic.help(format!("sizes stand in brackets: `[{size}] real`"))
+                    }
+                    _ => diagnostic,
                 });
                 None
             }

@@ -9,7 +9,7 @@ use crate::foreign;
 use crate::lexer::{Lexeme, Token};
 use crate::scalar::Op;
 use crate::surface::MAX_TYPE_NESTING;
-use crate::surface::ast::{Arm, BinaryOp, BinderKind, Decl, Expr, ExprId, LoopKind, Name, UnaryOp};
+use crate::surface::ast::{Arm, BinaryOp, BinderKind, Decl, Expr, ExprId, LoopKind, Name, TypeExpr, TypeKind, UnaryOp};
 
 impl Parser<'_> {
     /// An expression up to a token that cannot continue it. `stops` are the tokens by which the caller ends it.
@@ -27,7 +27,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Reads at a place where an operand must stand. Nothing if a frame was opened that still needs one.
+    /// Reads at a place where an operand must stand. Nothing if one is still needed.
     #[allow(clippy::too_many_lines, reason = "an arm for each token that begins an operand")]
     fn operand(&mut self) -> Option<Operand> {
         let Lexeme { token, span, .. } = self.current;
@@ -35,6 +35,11 @@ impl Parser<'_> {
             Token::Name => {
                 self.advance();
                 self.operand_name(span)
+            }
+            // `1[p]` is the indicator of `p`.
+            Token::Number { integer: Some(1), .. } if self.bracket_touches() => {
+                self.advance();
+                None
             }
             Token::Number { value, integer } => {
                 self.advance();
@@ -83,6 +88,11 @@ impl Parser<'_> {
             Token::Colon if matches!(self.frames.last(), Some(Frame::Part { at_step: false, to: None, .. })) => {
                 self.advance();
                 self.second_colon(None)
+            }
+            Token::Text => {
+                self.advance();
+                let name = self.name_at(span);
+                Some(self.node(Expr::Name(name.text), span))
             }
             Token::Foreign => {
                 self.advance();
@@ -152,8 +162,19 @@ impl Parser<'_> {
             }
             _ => {
                 let message = format!("expected an expression, found {}", self.found());
+                // `<x, y>`
+                if token == Token::Less {
+                    let help = "the product of two vectors is `x @ y`";
+                    self.report(Diagnostic::new("unexpected-token", span, message).help(help));
+                    self.skip(|token| token == Token::Greater);
+                    self.eat(Token::Greater);
+                    return Some(self.error_leaf());
+                }
                 let diagnostic = Diagnostic::new("unexpected-token", span, message);
                 self.report(match token {
+                    Token::Dot if matches!(self.frames.last(), Some(Frame::Access { .. })) => {
+                        diagnostic.help("each whole axis is a `:`, as in `A[:, 0]`")
+                    }
                     Token::Dot => diagnostic.help("a number begins with a digit, as in `0.5`"),
                     Token::Plus => diagnostic.help("there is no unary `+`"),
                     Token::Percent => diagnostic.help("comments begin with `#` or `//` and end with the line"),
@@ -166,6 +187,12 @@ impl Parser<'_> {
                 Some(self.error_leaf())
             }
         }
+    }
+
+    /// Whether a bracket begins right behind the token here.
+    fn bracket_touches(&self) -> bool {
+        let behind = self.lexer.clone().next(&mut Vec::new());
+        behind.token == Token::LeftBracket && behind.span.start == self.current.span.end
     }
 
     /// Whether the word in front of this place stands alone there.
@@ -194,7 +221,7 @@ impl Parser<'_> {
             Token::Name if !self.current.starts_line && self.made(span) == Some(Made::Mean) => {
                 self.binder_indices(BinderKind::Sum, Made::Mean, span)
             }
-            Token::Name if !self.current.starts_line && self.made(span).is_some() && self.range_follows() => {
+            Token::Name if !self.current.starts_line && self.made(span).is_some() && self.index_follows() => {
                 self.binder_indices(BinderKind::Sum, Made::Product, span)
             }
             // `exp.(x)`
@@ -395,6 +422,53 @@ impl Parser<'_> {
         outer.is_some_and(|outer| self.current.indent <= outer)
     }
 
+    /// `y = e` on a line of its own, in front of what it is used in: `let y = e`; and `f(x) = e`, which is `let f = fn x. e` of an `x` of any type.
+    fn assignment(&mut self, operand: Operand, base: usize, stops: &[Token]) -> Option<Next> {
+        let next = match self.token() {
+            Token::Semicolon => self.lexer.clone().next(&mut Vec::new()),
+            _ if self.current.starts_line => self.current,
+            _ => return None,
+        };
+        // A declaration goes on in lines that are indented deeper.
+        let ends = self.indent.is_some_and(|outer| next.indent <= outer || !next.starts_line);
+        if ends || !starts_operand(next.token) {
+            return None;
+        }
+        // What is open behind the sign, as the body of a `sum` is, ends with the value.
+        let stands = |frame: &Frame| frame.level().is_none() || matches!(frame, Frame::Compare { .. });
+        let at = base + self.frames.get(base..)?.iter().rposition(stands)?;
+        let Frame::Compare { op: BinaryOp::Equal, lhs, chain: None } = &self.frames[at] else { return None };
+        let lhs = *lhs;
+        let before = self.text.get(..lhs.span.start as usize)?.trim_end_matches([' ', '\t']);
+        let begins = before.is_empty() || before.ends_with(['\n', ';', '\u{feff}']);
+        let in_block = if at == base { stops.is_empty() } else { self.frames[at - 1].begins_block() };
+        if !begins || !in_block || self.ast.spans.get(lhs.id) != Some(&lhs.span) {
+            return None;
+        }
+        let (name, params) = match self.ast.exprs.get(lhs.id)? {
+            Expr::Name(_) => (self.name_at(lhs.span), None),
+            Expr::Call { callee, args } => {
+                let any = |arg: &ExprId| match (self.ast.exprs.get(*arg)?, self.ast.spans.get(*arg)) {
+                    (Expr::Name(text), Some(span)) => {
+                        let name = Name { text: text.clone(), span: *span };
+                        Some((name, TypeExpr { kind: TypeKind::Inferred, span: *span }))
+                    }
+                    _ => None,
+                };
+                (callee.clone(), Some(args.iter().map(any).collect::<Option<Vec<_>>>()?))
+            }
+            _ => return None,
+        };
+        let mut value = self.finish_operators(0, operand, at + 1);
+        self.frames.pop();
+        if let Some(params) = params {
+            value = self.node(Expr::Function { params, body: value.id }, lhs.span.to(value.span));
+        }
+        self.eat(Token::Semicolon);
+        self.open(Frame::LetBody { name, value: value.id, start: lhs.span });
+        Some(Next::Expect)
+    }
+
     /// Whether `, y = ..` goes on with another variable of a `let`.
     fn another_binding(&self) -> bool {
         let mut lexer = self.lexer.clone();
@@ -439,6 +513,9 @@ impl Parser<'_> {
                 true => Next::Done(operand),
                 false => self.end_group(Token::In, self.current.span, operand),
             };
+        }
+        if let Some(next) = self.assignment(operand, base, stops) {
+            return next;
         }
         if let Some((op, level)) = infix(token) {
             let op_span = self.advance().span;
@@ -657,14 +734,17 @@ impl Parser<'_> {
                     Next::Expect
                 }
                 Some(Frame::IfThen { cond, start }) => {
+                    // `else: b`
+                    self.eat(Token::Colon);
                     self.open(Frame::IfElse { cond, then: operand.id, start });
                     Next::Expect
                 }
-                Some(Frame::Extent { kind, made, open, index, inclusive, mut done, start }) => {
-                    done.push((index, self.range(operand, inclusive)));
+                Some(Frame::Extent { kind, made, open, bare, index, inclusive, mut done, start }) => {
+                    let extent = self.range(operand, inclusive);
+                    self.share_range(bare, extent, &mut done);
+                    done.push((index, extent));
                     if token == Token::Comma {
-                        let (index, inclusive) = self.binder_index(false);
-                        self.open(Frame::Extent { kind, made, open, index, inclusive, done, start });
+                        self.indices(kind, made, open, done, start);
                     } else {
                         if open.is_some() {
                             self.eat(Token::Dot);
@@ -746,8 +826,10 @@ impl Parser<'_> {
                 self.error_leaf()
             }
             Frame::IfCondition { .. } | Frame::IfThen { .. } => self.error_leaf(),
-            Frame::Extent { kind, index, inclusive, mut done, start, .. } => {
-                done.push((index, self.range(operand, inclusive)));
+            Frame::Extent { kind, bare, index, inclusive, mut done, start, .. } => {
+                let extent = self.range(operand, inclusive);
+                self.share_range(bare, extent, &mut done);
+                done.push((index, extent));
                 let mut body = self.error_leaf();
                 for (index, extent) in done.into_iter().rev() {
                     body = self.finish_operator(Frame::Body { kind, index, extent, start, summed: Vec::new() }, body);

@@ -170,6 +170,8 @@ pub(super) enum Frame {
         made: Made,
         /// The parenthesis around the indices.
         open: Option<Span>,
+        /// The indices in front of it that share the range, `i, j < n`.
+        bare: Vec<Name>,
         index: Name,
         /// Whether the range has its end.
         inclusive: bool,
@@ -286,6 +288,19 @@ pub(super) fn infix(token: Token) -> Option<(BinaryOp, u8)> {
 }
 
 impl Frame {
+    /// Whether what stands behind it may be lines that give names, `y = e`.
+    pub(super) fn begins_block(&self) -> bool {
+        matches!(
+            self,
+            Frame::LetBody { .. }
+                | Frame::ScanBody { .. }
+                | Frame::IterateBody { .. }
+                | Frame::Typed { .. }
+                | Frame::FunctionBody { .. }
+                | Frame::Body { .. }
+        )
+    }
+
     /// How tightly an operator holds what follows; nothing for a group. An incoming infix operator of level `l` finishes the
     /// operators on top whose level is at least `l`.
     pub(super) fn level(&self) -> Option<u8> {

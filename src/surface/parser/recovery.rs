@@ -6,6 +6,9 @@ use crate::error::Diagnostic;
 use crate::lexer::Token;
 use crate::surface::ast::{BinaryOp, Expr, LoopKind};
 
+/// What stands for two operands beside each other.
+const PRODUCT: &str = "a product needs its sign: `2 * x`, of matrices and vectors `A @ x`";
+
 impl Parser<'_> {
     /// The current token neither continues the operand nor ends the group on top.
     pub(super) fn recover(&mut self, operand: Operand, base: usize, stops: &[Token]) -> Next {
@@ -36,6 +39,11 @@ impl Parser<'_> {
                 }
             }
             Some(Frame::IterateInit { .. }) if token == Token::Dot => return self.without_condition(operand),
+            // `if c: a`
+            Some(Frame::IfCondition { .. }) if token == Token::Colon => {
+                let end = self.advance().span;
+                return self.end_group(Token::Then, end, operand);
+            }
             _ => {}
         }
         if matches!(token, Token::RightParen | Token::RightBracket) {
@@ -63,9 +71,11 @@ impl Parser<'_> {
         if let Some(help) = self.habit_of_word(operand) {
             diagnostic = diagnostic.help(help);
         } else if token == Token::Name && !self.current.starts_line {
-            diagnostic = diagnostic.help("a product needs its sign, as in `2 * x`");
+            diagnostic = diagnostic.help(PRODUCT);
         }
         self.report(diagnostic);
+        // What is beside an operand was meant to be a part of it.
+        let beside = starts_operand(token) && !self.current.starts_line;
         if token == Token::Let {
             self.open(Frame::Infix { op: BinaryOp::Mul, lhs: operand });
             return Next::Expect;
@@ -79,7 +89,7 @@ impl Parser<'_> {
                 Token::Let | Token::In | Token::RightParen | Token::RightBracket | Token::Comma | Token::Semicolon
             )
         });
-        Next::Operand(operand)
+        Next::Operand(if beside { self.error_leaf() } else { operand })
     }
 
     /// What may be behind an operand.
@@ -184,6 +194,19 @@ impl Parser<'_> {
             self.ast.body = Some(self.error_leaf().id);
             return;
         }
+        if self.token() == Token::Colon
+            && let Some(Expr::Name(name)) = self.ast.body.and_then(|body| self.ast.exprs.get(body))
+        {
+            self.report(diagnostic.help(format!("a parameter is declared as in `param {name} : [n] real`")));
+            self.ast.body = Some(self.error_leaf().id);
+            return;
+        }
+        if starts_operand(self.token()) && !self.current.starts_line {
+            // What is beside the body was meant to be a part of it.
+            self.report(diagnostic.help(PRODUCT));
+            self.ast.body = Some(self.error_leaf().id);
+            return;
+        }
         self.report(match self.token() {
             Token::RightBracket | Token::RightParen => diagnostic.help("no bracket is open here that it could close"),
             Token::LeftBracket | Token::LeftParen if self.current.starts_line => {
@@ -191,9 +214,6 @@ impl Parser<'_> {
             }
             Token::Name if self.current.starts_line => {
                 diagnostic.help("declarations begin with param, rel, map, assume, def or fun")
-            }
-            token if starts_operand(token) && !self.current.starts_line => {
-                diagnostic.help("a product needs its sign, as in `2 * x`")
             }
             _ => diagnostic,
         });

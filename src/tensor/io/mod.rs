@@ -259,16 +259,14 @@ pub fn read_value_and_notes(path: impl AsRef<Path>, notes: &mut Vec<String>) -> 
         "npy" => |subject, bytes, _| npy::parse(subject, bytes).map(FileValue::Dense),
         "npz" => |subject, bytes, _| npz::parse(subject, bytes),
         "mtx" => |subject, bytes, _| mtx::parse(subject, bytes),
-        "tns" => {
-            |subject, bytes, notes| {
-                let (value, shape) = tns::parse_with_shape(subject, bytes)?;
-                if let Some(shape) = shape {
-                    let shape = shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
-                    notes.push(format!("{subject}: no shape is given, so it is that of the largest coordinates, as by `# shape: {shape}`"));
-                }
-                Ok(value)
+        "tns" => |subject, bytes, notes| {
+            let (value, shape) = tns::parse_with_shape(subject, bytes)?;
+            if let Some(shape) = shape {
+                let shape = shape.iter().map(usize::to_string).collect::<Vec<_>>().join(" ");
+                notes.push(format!("{subject}: no shape is given, so it is that of the largest coordinates; where the axes are longer, a first line says so, as `# shape: {shape}`"));
             }
-        }
+            Ok(value)
+        },
         "csv" => |subject, bytes, notes| {
             let table = csv::parse(subject, bytes)?;
             if let Some(header) = table.header {

@@ -312,7 +312,7 @@ fn what_is_read_between_the_lines_is_told() {
     assert_eq!(told("# x, (m/s)\n1,2\n"), header("# x,(m/s)"));
     assert_eq!(csv::parse("f", b"x,y\n1,2\n").unwrap().header, Some(vec!["x".to_string(), "y".to_string()]));
     assert_eq!(told_of("tns", "# shape: 3 4\n2 1 0.5\n"), [""; 0]);
-    let shape = "no shape is given, so it is that of the largest coordinates, as by `# shape: 2 3`";
+    let shape = "no shape is given, so it is that of the largest coordinates; where the axes are longer, a first line says so, as `# shape: 2 3`";
     assert_eq!(told_of("tns", "2 1 0.5\n1 3 2\n"), [shape]);
 }
 
