@@ -6,19 +6,20 @@
 //!
 //! 1. What a leaf gives and nobody reads goes, and with it states that no output depends on.
 //! 2. What is read of a path at its ends is the first or the last state: a path that nobody reads elsewhere need not be kept.
-//! 3. A leaf without work, of literals and views, is written into the leaves that read it.
+//! 3. A leaf without work, of literals and views, is written into the leaves that read it. A state that is a copy of the last state of a loop inside is that.
 //! 4. A leaf joins the first one behind it that reads it; one that a scan reads joins a leaf before the scan. So it runs as late as it can. Rules of
 //!    simplification see one leaf, so what two leaves compute alike is computed once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::Builder;
-use super::data::{Call, Leaf, Loops, Program, Scan, Stmt, ValueId};
+use super::data::{Call, Leaf, Loops, Program, Scan, State, Stmt, ValueId};
 use super::leaf::{Joined, only, with_program};
 use crate::base::{Id, IndexId, VarId};
 use crate::error::Result;
 use crate::index::{Pred, Size};
 use crate::tssa::{self, Operand, Rhs};
+use crate::ty::Storage;
 
 /// The flow with leaves joined, without what its outputs do not need.
 ///
@@ -43,6 +44,17 @@ struct Around {
     free: BTreeMap<ValueId, Leaf>,
     /// Paths: each place of an end, with the value that stands there.
     ends: BTreeMap<ValueId, [(Size, ValueId); 2]>,
+    /// What leaves give that are last states of loops, as they are.
+    copies: BTreeMap<ValueId, ValueId>,
+}
+
+/// The values that a leaf gives as it takes them, each with that.
+fn copies(leaf: &Leaf) -> impl Iterator<Item = (ValueId, ValueId)> {
+    leaf.gives.iter().zip(&leaf.program.outputs).filter_map(|(x, output)| {
+        let Rhs::Input { param, .. } = &leaf.program.stmts.get(*output.leaves.first()?)?.rhs else { return None };
+        let dense = output.storage == Storage::Dense;
+        leaf.taken(*param).filter(|_| dense).map(|y| (*x, *y))
+    })
 }
 
 /// Whether a leaf has no work: literals, parameters, and tensors read at other places.
@@ -66,6 +78,8 @@ fn inlined(flow: &Builder, body: Vec<Stmt>, around: &mut Around, loops: &Loops) 
                 let mut joined = Joined::new(flow);
                 write(&mut joined, &leaf, around)?;
                 let leaf = joined.finish(flow, loops, leaf.gives)?;
+                let is_last = |y: ValueId| around.ends.values().any(|[_, (_, last)]| *last == y);
+                around.copies.extend(copies(&leaf).filter(|(_, y)| is_last(*y)));
                 if is_free(&leaf) {
                     around.free.extend(leaf.gives.iter().map(|x| (*x, leaf.clone())));
                 }
@@ -77,11 +91,16 @@ fn inlined(flow: &Builder, body: Vec<Stmt>, around: &mut Around, loops: &Loops) 
                 inside.push((scan.index, scan.steps.clone()));
                 // What the body adds is in scope in no other place, and read there only.
                 let body = inlined(flow, scan.body.clone(), around, &inside)?;
-                for state in &scan.states {
+                let inner: BTreeSet<ValueId> =
+                    body.iter().filter(|stmt| matches!(stmt, Stmt::Scan(_))).flat_map(Stmt::gives).collect();
+                let of = |x: ValueId| around.copies.get(&x).copied().filter(|y| inner.contains(y)).unwrap_or(x);
+                let states: Vec<State> =
+                    scan.states.iter().map(|state| State { after: of(state.after), ..*state }).collect();
+                for state in &states {
                     let ends = [(scan.first_place(), state.init), (scan.last_place(), state.last)];
                     around.ends.insert(state.path, ends);
                 }
-                out.push(Stmt::Scan(Scan { body, ..scan }));
+                out.push(Stmt::Scan(Scan { states, body, ..scan }));
             }
         }
     }

@@ -32,9 +32,11 @@
 //! |---|---|
 //! | `hoist`, `log`, `places`, `residual` | the four |
 //! | `step` | leaves of steps under construction: places in paths, statements that stand for values |
+//! | `demand` | statements under the tests of their readers |
 //! | `cut` | minimal cuts |
 
 mod cut;
+mod demand;
 mod hoist;
 mod log;
 mod places;

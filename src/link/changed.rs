@@ -10,6 +10,18 @@
 //! wherever that is known: an index, the target of a map, the place of a largest element, or a number that is compared with the index, whose integer
 //! part is the only place where they may be equal. A tile adds what it owes to its own part of a tensor, and not zeros to all of it.
 //!
+//! ```text
+//! for i in D { if i = a { s[i] = F(s[i]) } else if i = b { s[i] = G(s[i]) } else { s[i] = s[i] } }
+//!   ==   for i in D, i = a { .. }; if b != a { for i in D, i = b { .. } }
+//! ```
+//!
+//! Where it takes several tests to fail, and each holds at one place, the loop runs once for each of these places, of equal ones for the first. Iterations
+//! may change their order: each stores at places of its own index alone, and loads of the states no others. So a step that updates `k` elements takes `k`
+//! iterations.
+//!
+//! Left as they are: loops with more than [`MOST_PLACES`] such tests, since their statements are written once for each place; tests of ranges, of which an
+//! iteration has no place; places that the loop computes.
+//!
 //! What a bound mentions is defined before the loop, moved there where it does not depend on the loop.
 
 mod unchanged;
@@ -18,11 +30,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::IndexId;
 use crate::index::{Affine, Checked, Size, Var};
-use crate::loops::{Bound, BufferId, Cond, Domain, Fresh, Real, RealId, Stmt, defined, loads, mentioned, reads};
+use crate::loops::{
+    Bound, BufferId, Cond, Domain, Fresh, Place, Real, RealId, Stmt, defined, loads, mentioned, reads, stores,
+};
 use unchanged::{Number, Registers, Test};
 
 /// How many tests of a loop are looked at.
 const FEW: usize = 8;
+/// At how many places a loop runs at most that takes several tests to fail.
+const MOST_PLACES: usize = 4;
 
 /// Which tests become bounds.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,14 +48,27 @@ pub(super) enum Tests {
     All,
 }
 
-/// Cuts loops over states, which are stored over those before them, down to where they change something.
-pub(super) fn cut_loops(
+/// The buffers that states after a step are stored in, each with that of the state before it, which the former is to be stored over.
+pub(super) type States = BTreeMap<BufferId, BufferId>;
+
+/// Cuts loops over states, which are stored over those before them, down to where they change something: to one range each.
+pub(super) fn cut_loops(body: &mut Vec<Stmt>, states: &States, tests: Tests, names: &mut Fresh) -> Checked<()> {
+    cut(body, states, tests, false, names)
+}
+
+/// [`cut_loops`], also to several places, where states are stored over those before them already.
+pub(super) fn cut_loops_to_places(
     body: &mut Vec<Stmt>,
     states: &BTreeSet<BufferId>,
     tests: Tests,
     names: &mut Fresh,
 ) -> Checked<()> {
-    let mut cut = Cut { states, tests, names, around: BTreeMap::new(), places: Vec::new() };
+    let states = states.iter().map(|b| (*b, *b)).collect();
+    cut(body, &states, tests, true, names)
+}
+
+fn cut(body: &mut Vec<Stmt>, states: &States, tests: Tests, several: bool, names: &mut Fresh) -> Checked<()> {
+    let mut cut = Cut { states, tests, several, names, around: BTreeMap::new(), places: Vec::new() };
     cut.block(body)?;
     let places = std::mem::take(&mut cut.places);
     tell(body, &places);
@@ -82,8 +111,10 @@ struct Told {
 }
 
 struct Cut<'a> {
-    states: &'a BTreeSet<BufferId>,
+    states: &'a States,
     tests: Tests,
+    /// Whether a loop may run at several places.
+    several: bool,
     names: &'a mut Fresh,
     /// What is known of the registers so far.
     around: Registers,
@@ -95,7 +126,7 @@ impl Cut<'_> {
     fn block(&mut self, body: &mut Vec<Stmt>) -> Checked<()> {
         let mut at = 0;
         while at < body.len() {
-            let mut ahead = Vec::new();
+            let (mut ahead, mut behind) = (Vec::new(), Vec::new());
             match &mut body[at] {
                 Stmt::Define(r, real) => drop(self.around.insert(*r, unchanged::source(real))),
                 Stmt::If { body, .. } => self.block(body)?,
@@ -103,51 +134,109 @@ impl Cut<'_> {
                     if let Stmt::For { body, .. } = stmt {
                         self.block(body)?;
                     }
-                    self.cut(stmt, &mut ahead)?;
+                    if !self.cut(stmt, &mut ahead)? && self.several {
+                        behind = self.cut_to_places(stmt, &mut ahead)?;
+                    }
                 }
                 _ => {}
             }
-            at += ahead.len() + 1;
-            let here = at - ahead.len() - 1;
-            body.splice(here..here, ahead);
+            let next = at + 1;
+            let (before, after) = (ahead.len(), behind.len());
+            body.splice(next..next, behind);
+            body.splice(at..at, ahead);
+            at = next + before + after;
         }
         Ok(())
     }
 
-    fn cut(&mut self, nest: &mut Stmt, ahead: &mut Vec<Stmt>) -> Checked<()> {
-        let Stmt::For { index, domain: Domain::Range { .. }, body, .. } = nest else { return Ok(()) };
+    /// Cuts a loop by tests of which each is enough; says whether one holds at one place.
+    fn cut(&mut self, nest: &mut Stmt, ahead: &mut Vec<Stmt>) -> Checked<bool> {
+        let Stmt::For { index, domain: Domain::Range { .. }, body, .. } = nest else { return Ok(true) };
         let index = *index;
         let tests = self.tests(index, body);
+        let mut is_one = false;
         for test in tests {
-            let Stmt::For { domain: Domain::Range { lower, upper }, lanes, jam, body, .. } = nest else {
-                return Ok(());
-            };
-            if !unchanged::leaves(body, &test, self.states, &self.around) {
+            let Stmt::For { domain: Domain::Range { upper, .. }, body, .. } = nest else { return Ok(true) };
+            if !unchanged::leaves(body, std::slice::from_ref(&test), self.states, &self.around) {
                 continue;
             }
-            let (a, is_zero) = match &test {
-                Test::Zero(a) => (a.clone(), true),
-                Test::NonNegative(a) => (a.clone(), false),
-                Test::Number(_, number) => match self.told(number, upper, body, ahead)? {
-                    Some(told) => (Affine::index(index).sub(&told.into())?, true),
-                    None => continue,
-                },
-            };
-            let Some((coefficient, rest)) = a.split(index) else { continue };
-            if !before_loop(body, index, &rest, self.states, ahead) {
-                continue;
-            }
-            if coefficient == 1 || is_zero {
-                *lower = Bound::and(lower, rest.scale(-coefficient)?);
-            }
-            if coefficient == -1 || is_zero {
-                *upper = Bound::and(upper, rest.scale(-coefficient)?);
-            }
-            if is_zero {
-                (*lanes, *jam) = (1, 1);
+            let Some((coefficient, rest)) = self.known_before(index, &test, upper, body, ahead)? else { continue };
+            match test {
+                Test::NonNegative(_) => {
+                    if let Stmt::For { domain: Domain::Range { lower, upper }, .. } = nest {
+                        let bounds = if coefficient == 1 { lower } else { upper };
+                        *bounds = Bound::and(bounds, rest.scale(-coefficient)?);
+                    }
+                }
+                Test::Zero(_) | Test::Number(..) => {
+                    run_at(nest, rest.scale(-coefficient)?);
+                    is_one = true;
+                }
             }
         }
-        Ok(())
+        Ok(is_one)
+    }
+
+    /// Has a loop run at the few places outside of which it leaves the states as they are; gives what follows the loop for the first of them.
+    fn cut_to_places(&mut self, nest: &mut Stmt, ahead: &mut Vec<Stmt>) -> Checked<Vec<Stmt>> {
+        let Stmt::For { index, domain: Domain::Range { upper, .. }, body, .. } = nest else { return Ok(Vec::new()) };
+        let index = *index;
+        let leaves = |body: &[Stmt], tests: &[Test]| unchanged::leaves(body, tests, self.states, &self.around);
+        let mut tests = self.tests(index, body);
+        tests.retain(|test| !matches!(test, Test::NonNegative(_)));
+        let is_own = |place: &Place| place.at.iter().any(|a| a.as_index() == Some(index));
+        if !leaves(body, &tests) || !stores(&*body).into_iter().all(is_own) {
+            return Ok(Vec::new());
+        }
+        let mut at = 0;
+        while at < tests.len() {
+            let others: Vec<Test> = [&tests[..at], &tests[at + 1..]].concat();
+            match leaves(body, &others) {
+                true => tests = others,
+                false => at += 1,
+            }
+        }
+        if tests.len() > MOST_PLACES {
+            return Ok(Vec::new());
+        }
+        let mut places: Vec<Affine> = Vec::new();
+        for test in &tests {
+            let Some((coefficient, rest)) = self.known_before(index, test, upper, body, ahead)? else {
+                return Ok(Vec::new());
+            };
+            places.push(rest.scale(-coefficient)?);
+        }
+        let Some((first, rest)) = places.split_first() else { return Ok(Vec::new()) };
+        let (whole, mut behind) = (nest.clone(), Vec::new());
+        run_at(nest, first.clone());
+        for (at, place) in rest.iter().enumerate() {
+            let differs = places[..=at].iter().map(|other| Ok(Cond::NonZero(place.sub(other)?)));
+            self.names.again();
+            let mut body = self.names.body(std::slice::from_ref(&whole))?;
+            body.iter_mut().for_each(|nest| run_at(nest, place.clone()));
+            behind.push(Stmt::If { cond: Cond::All(differs.collect::<Checked<_>>()?), body });
+        }
+        Ok(behind)
+    }
+
+    /// A test of the index of a loop as `coefficient * index + rest`, where the rest is known before the loop.
+    fn known_before(
+        &mut self,
+        index: IndexId,
+        test: &Test,
+        upper: &[Bound],
+        body: &mut Vec<Stmt>,
+        ahead: &mut Vec<Stmt>,
+    ) -> Checked<Option<(i64, Affine)>> {
+        let a = match test {
+            Test::Zero(a) | Test::NonNegative(a) => a.clone(),
+            Test::Number(_, number) => match self.told(number, upper, body, ahead)? {
+                Some(told) => Affine::index(index).sub(&told.into())?,
+                None => return Ok(None),
+            },
+        };
+        let split = a.split(index);
+        Ok(split.filter(|(_, rest)| before_loop(body, index, rest, self.states, ahead)))
     }
 
     /// The tests in a loop of its index.
@@ -207,7 +296,7 @@ impl Cut<'_> {
             Number::Inside(place) => {
                 let inside = defined(body);
                 let depends = place.at.iter().any(|a| inside.iter().any(|i| a.mentions(*i)));
-                if depends || self.states.contains(&place.buffer) {
+                if depends || is_state(self.states, place.buffer) {
                     return Ok(None);
                 }
                 let index = self.names.fresh_index();
@@ -216,6 +305,19 @@ impl Cut<'_> {
             }
         }
     }
+}
+
+/// Has a loop run at one place.
+fn run_at(nest: &mut Stmt, place: Affine) {
+    if let Stmt::For { domain: Domain::Range { lower, upper }, lanes, jam, .. } = nest {
+        *lower = Bound::and(lower, place.clone());
+        *upper = Bound::and(upper, place);
+        (*lanes, *jam) = (1, 1);
+    }
+}
+
+fn is_state(states: &States, buffer: BufferId) -> bool {
+    states.iter().any(|(after, before)| [after, before].contains(&&buffer))
 }
 
 /// The atoms of a condition.
@@ -228,13 +330,7 @@ fn atoms<'c>(cond: &'c Cond, visit: &mut dyn FnMut(&'c Cond)) {
 }
 
 /// Has what an expression mentions defined before a loop, as far as it can be moved there; says whether all of it is.
-fn before_loop(
-    body: &mut Vec<Stmt>,
-    index: IndexId,
-    a: &Affine,
-    states: &BTreeSet<BufferId>,
-    ahead: &mut Vec<Stmt>,
-) -> bool {
+fn before_loop(body: &mut Vec<Stmt>, index: IndexId, a: &Affine, states: &States, ahead: &mut Vec<Stmt>) -> bool {
     let inside = defined(body);
     let mut wanted: BTreeSet<IndexId> = BTreeSet::new();
     let mut known = true;
@@ -246,7 +342,7 @@ fn before_loop(
     let may_move = |stmt: &Stmt| {
         let own = defined(std::slice::from_ref(stmt));
         let depends = |i: &IndexId| *i == index || inside.contains(i) && !own.contains(i);
-        let is_loaded = loads([stmt]).into_iter().any(|place| states.contains(&place.buffer));
+        let is_loaded = loads([stmt]).into_iter().any(|place| is_state(states, place.buffer));
         let moves = matches!(stmt, Stmt::Let { .. } | Stmt::Length { .. } | Stmt::Extremum { .. });
         moves && !is_loaded && !mentioned([stmt]).iter().any(depends) && !reads_outside(stmt)
     };
@@ -275,7 +371,6 @@ fn reads_outside(stmt: &Stmt) -> bool {
 mod tests {
     use super::*;
     use crate::base::Id;
-    use crate::loops::Place;
 
     const STATE: BufferId = BufferId(0);
 
@@ -314,7 +409,7 @@ mod tests {
 
     fn cut(stmt: Stmt) -> [(usize, usize); 2] {
         let mut body = vec![stmt];
-        cut_loops(&mut body, &BTreeSet::from([STATE]), Tests::All, &mut Fresh::default()).expect("it fits");
+        cut_loops_to_places(&mut body, &BTreeSet::from([STATE]), Tests::All, &mut Fresh::default()).expect("it fits");
         [bounds(&body[0]), bounds(&body[0].body()[0])]
     }
 
@@ -365,7 +460,7 @@ mod tests {
         for _ in 0..10 {
             names.fresh_index();
         }
-        cut_loops(&mut body, &BTreeSet::from([STATE]), tests, &mut names).expect("it fits");
+        cut_loops_to_places(&mut body, &BTreeSet::from([STATE]), tests, &mut names).expect("it fits");
         body
     }
 

@@ -6,16 +6,23 @@
 //!
 //! The state after a step may be stored over the one before it if each number of that is loaded before it is written, and never behind: by statements
 //! that come earlier and share no loop with the store, or at the very place that the same iteration stores later, or at one that no store ever meets. A
-//! place belongs to one iteration if each loop that the two share gives one of its indices. What stores at the place of the step is left alone.
+//! place belongs to one iteration if each loop that the two share gives one index of both places, or has one iteration. What stores at the place of the step is
+//! left alone.
+//!
+//! What a step loads of single elements of the state is [moved](load_early) in front of the store, where that is the only thing in the way.
+
+use std::collections::BTreeSet;
 
 use crate::base::IndexId;
-use crate::index::Var;
-use crate::loops::{BufferId, Place, Real, Stmt};
+use crate::index::{Affine, Var};
+use crate::loops::{BufferId, Domain, Place, Real, Stmt, changed, defined, loads, mentioned, reads, stores};
 
 /// Where a statement is: its number in the order of the program, and the loops around it.
 struct Event<'a> {
     order: usize,
     loops: Vec<IndexId>,
+    /// Those of the loops that have one iteration at most.
+    single: Vec<IndexId>,
     /// Nothing for all of a buffer.
     place: Option<&'a Place>,
 }
@@ -29,10 +36,16 @@ struct Events<'a> {
 
 impl<'a> Events<'a> {
     // Loops nest to a bounded depth.
-    fn collect(&mut self, body: &'a [Stmt], before: BufferId, after: BufferId, loops: &mut Vec<IndexId>) {
+    fn collect(
+        &mut self,
+        body: &'a [Stmt],
+        [before, after]: [BufferId; 2],
+        loops: &mut Vec<IndexId>,
+        single: &mut Vec<IndexId>,
+    ) {
         for stmt in body {
             self.next += 1;
-            let event = |place| Event { order: self.next, loops: loops.clone(), place };
+            let event = |place| Event { order: self.next, loops: loops.clone(), single: single.clone(), place };
             match stmt {
                 Stmt::Define(_, Real::Load(place)) | Stmt::Length { place, .. } if place.buffer == before => {
                     self.loads.push(event(Some(place)))
@@ -45,28 +58,41 @@ impl<'a> Events<'a> {
                 }
                 _ => {}
             }
-            let count = loops.len();
+            let (count, alone) = (loops.len(), single.len());
             match stmt {
-                Stmt::For { index, .. } => loops.push(*index),
+                Stmt::For { index, domain, .. } => {
+                    loops.push(*index);
+                    single.extend(is_single(domain).then_some(*index));
+                }
                 Stmt::Extremum { at, .. } => loops.push(*at),
                 _ => {}
             }
-            self.collect(stmt.body(), before, after, loops);
+            self.collect(stmt.body(), [before, after], loops, single);
             loops.truncate(count);
+            single.truncate(alone);
         }
+    }
+}
+
+/// Whether a domain has one value at most: a bound from below that is one from above.
+fn is_single(domain: &Domain) -> bool {
+    match domain {
+        Domain::Range { lower, upper } => lower.iter().any(|bound| bound.divisor == 1 && upper.contains(bound)),
+        Domain::Segment(_) | Domain::Part { .. } => false,
     }
 }
 
 /// Whether the statements of a step, which load the state before it from one buffer and store the one after it in another, may use one for both.
 pub(super) fn may_be_one(body: &[Stmt], before: BufferId, after: BufferId) -> bool {
     let mut events = Events::default();
-    events.collect(body, before, after, &mut Vec::new());
+    events.collect(body, [before, after], &mut Vec::new(), &mut Vec::new());
     let is_safe = |load: &Event<'_>, store: &Event<'_>| {
-        let shared: Vec<IndexId> =
-            load.loops.iter().zip(&store.loops).take_while(|(a, b)| a == b).map(|(i, _)| *i).collect();
+        let shared = load.loops.iter().zip(&store.loops).take_while(|(a, b)| a == b).map(|(i, _)| *i);
+        let shared: Vec<IndexId> = shared.filter(|i| !store.single.contains(i)).collect();
         let own = || match (load.place, store.place) {
             (Some(from), Some(to)) => {
-                from.at == to.at && shared.iter().all(|i| to.at.iter().any(|a| a.as_index() == Some(*i)))
+                let is_index = |i: IndexId, (a, b): (&Affine, &Affine)| a == b && a.as_index() == Some(i);
+                shared.iter().all(|i| from.at.iter().zip(&to.at).any(|axis| is_index(*i, axis)))
             }
             _ => false,
         };
@@ -86,6 +112,59 @@ pub(super) fn may_be_one(body: &[Stmt], before: BufferId, after: BufferId) -> bo
 /// Whether two places of a buffer never meet, whatever iterations they are of: an axis has another constant in each, as the coordinates of points do.
 pub(super) fn are_apart(a: &Place, b: &Place) -> bool {
     a.at.iter().zip(&b.at).any(|(a, b)| matches!((a.as_constant(), b.as_constant()), (Some(a), Some(b)) if a != b))
+}
+
+/// Moves what loads numbers of a state behind the first statement that stores the state after the step in front of that, with what it depends on. Only
+/// statements that store nothing are moved, and none whose registers others in between read or change.
+pub(super) fn load_early(body: &mut Vec<Stmt>, before: BufferId, after: BufferId) {
+    let stores_after = |stmt: &Stmt| stores([stmt]).into_iter().any(|place| place.buffer == after);
+    let Some(mut first) = body.iter().position(stores_after) else { return };
+    for at in first + 1..body.len() {
+        let is_load = loads([&body[at]]).into_iter().any(|place| place.buffer == before);
+        let Some(moved) = is_load.then(|| movable(body, first, at)).flatten() else { continue };
+        for from in moved {
+            body[first..=from].rotate_right(1);
+            first += 1;
+        }
+    }
+}
+
+/// Statements of a range that may be made in front of it: the last one, and those that it depends on.
+fn movable(body: &[Stmt], first: usize, last: usize) -> Option<Vec<usize>> {
+    let (mut indices, mut reals) = (BTreeSet::new(), BTreeSet::new());
+    let (mut moved, mut stay): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+    for at in (first..=last).rev() {
+        let own = std::slice::from_ref(&body[at]);
+        let (mut declared, changes) = (BTreeSet::new(), changed(own));
+        body[at].visit(&mut |stmt| {
+            declared.extend(if let Stmt::Define(r, _) | Stmt::Local(r) = stmt { Some(*r) } else { None })
+        });
+        let is_wanted = defined(own).iter().any(|i| indices.contains(i))
+            || declared.iter().chain(&changes).any(|r| reals.contains(r));
+        if at != last && !is_wanted {
+            stay.push(at);
+            continue;
+        }
+        indices.extend(mentioned(own));
+        body[at].visit(&mut |stmt| stmt.visit_reads(&mut |r| reals.extend([r])));
+        reals.extend(changes);
+        moved.push(at);
+    }
+    moved.reverse();
+    let of = |places: &[usize]| places.iter().map(|at| &body[*at]).collect::<Vec<&Stmt>>();
+    let (moves, stays) = (of(&moved), of(&stay));
+    let stored: BTreeSet<BufferId> = stores(stays.iter().copied()).into_iter().map(|place| place.buffer).collect();
+    let mut is_pure = loads(moves.iter().copied()).into_iter().all(|place| !stored.contains(&place.buffer));
+    moves.iter().for_each(|stmt| {
+        stmt.visit(&mut |stmt| {
+            is_pure &=
+                !matches!(stmt, Stmt::Store(..) | Stmt::Fill(_) | Stmt::Call { .. } | Stmt::Tuple(..) | Stmt::End(_))
+        })
+    });
+    let changes = changed(moves.iter().copied());
+    let is_read = reads(stays.iter().copied(), |r| changes.contains(&r));
+    let is_changed = !changed(stays.iter().copied()).is_disjoint(&reals);
+    (is_pure && !is_read && !is_changed).then_some(moved)
 }
 
 /// Has statements load from and store to one buffer in place of another one of the same axes.
@@ -112,8 +191,7 @@ pub(super) fn replace(body: &mut [Stmt], from: BufferId, to: BufferId) {
 mod tests {
     use super::*;
     use crate::base::Id;
-    use crate::index::Affine;
-    use crate::loops::{Domain, RealId};
+    use crate::loops::{ArrayId, Cond, RealId};
 
     const BEFORE: BufferId = BufferId(0);
     const AFTER: BufferId = BufferId(1);
@@ -153,6 +231,51 @@ mod tests {
         assert!(may_be_one(&columns, BEFORE, AFTER));
         let all_before = [each(0, vec![load(0, &[index(0)])]), each(1, vec![store(0, &[index(1)])])];
         assert!(may_be_one(&all_before, BEFORE, AFTER));
+    }
+
+    /// Behind the store come the definition of a place, and what is loaded there.
+    #[test]
+    fn elements_that_are_loaded_later() {
+        let place =
+            |i: usize, at: Affine| Stmt::Let { index: IndexId::from_index(i), array: ArrayId(0), at, step: None };
+        let update = || each(0, vec![load(0, &[index(0)]), store(0, &[index(0)])]);
+        let given = vec![load(1, &[index(8)]), Stmt::Assign(RealId(2), RealId(1))];
+        let arm = || Stmt::If { cond: Cond::NonNegative(index(8)), body: given.clone() };
+        for later in [vec![load(1, &[index(8)])], vec![Stmt::Local(RealId(2)), arm()]] {
+            let mut body = [vec![update(), place(8, index(9))], later].concat();
+            assert!(!may_be_one(&body, BEFORE, AFTER));
+            load_early(&mut body, BEFORE, AFTER);
+            assert!(may_be_one(&body, BEFORE, AFTER), "{body:?}");
+        }
+        // Others read the register before it changes, or change it.
+        let read = Stmt::Store(Place { buffer: BufferId(2), at: vec![] }, RealId(2));
+        for other in [read, Stmt::Assign(RealId(2), RealId(0))] {
+            let mut body = vec![Stmt::Local(RealId(2)), update(), other, arm()];
+            load_early(&mut body, BEFORE, AFTER);
+            assert!(!may_be_one(&body, BEFORE, AFTER), "{body:?}");
+        }
+        // The place is that of a number which the loop makes.
+        let most = Affine::constant(9);
+        let found = Stmt::Length { index: IndexId::from_index(8), place: Place { buffer: AFTER, at: vec![] }, most };
+        let mut body = vec![update(), found, load(1, &[index(8)])];
+        load_early(&mut body, BEFORE, AFTER);
+        assert!(!may_be_one(&body, BEFORE, AFTER), "{body:?}");
+    }
+
+    /// A loop of one iteration loads all that it needs before it stores; a loop of two does not.
+    #[test]
+    fn loops_of_one_iteration() {
+        let next = index(0).add_constant(1).expect("it fits");
+        let mut update = each(0, vec![load(0, &[next]), store(0, &[index(0)])]);
+        assert!(!may_be_one(std::slice::from_ref(&update), BEFORE, AFTER));
+        if let Stmt::For { domain: Domain::Range { upper, .. }, .. } = &mut update {
+            *upper = crate::loops::Bound::and(upper, index(9));
+            assert!(!may_be_one(std::slice::from_ref(&update), BEFORE, AFTER));
+        }
+        if let Stmt::For { domain: Domain::Range { lower, .. }, .. } = &mut update {
+            *lower = crate::loops::Bound::and(lower, index(9));
+        }
+        assert!(may_be_one(std::slice::from_ref(&update), BEFORE, AFTER));
     }
 
     #[test]

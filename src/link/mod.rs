@@ -533,12 +533,12 @@ impl Linker<'_> {
         inner: &mut Vec<Stmt>,
         open: &mut Open,
     ) -> Result<()> {
+        let tests = if scan.tiles { changed::Tests::All } else { changed::Tests::OfPlaces };
         copies.retain(|(state, home)| self.homes.get(&state.after) != Some(home));
-        copies = self.in_place(copies, &scan.body, inner, open)?;
+        copies = self.in_place(copies, scan, tests, inner, open)?;
         let homes = scan.states.iter().map(|state| self.home(state.before)).collect::<Result<Vec<_>>>()?;
         let states = homes.iter().filter(|home| home.row.is_none()).map(|home| home.buffer).collect();
-        let tests = if scan.tiles { changed::Tests::All } else { changed::Tests::OfPlaces };
-        changed::cut_loops(inner, &states, tests, &mut open.names)?;
+        changed::cut_loops_to_places(inner, &states, tests, &mut open.names)?;
         for (state, to) in copies {
             inner.extend(self.copied(state.after, state.before, &to, open)?);
         }
@@ -617,26 +617,95 @@ impl Linker<'_> {
     /// Has steps store states over those before them where that may be; gives those that are still to be copied.
     fn in_place<'s>(
         &mut self,
-        copies: Vec<(&'s State, Home)>,
-        body: &[flow::Stmt],
-        inner: &mut [Stmt],
+        mut copies: Vec<(&'s State, Home)>,
+        scan: &Scan,
+        tests: changed::Tests,
+        inner: &mut Vec<Stmt>,
         open: &mut Open,
     ) -> Result<Vec<(&'s State, Home)>> {
-        let mut left = Vec::new();
+        let mut found = changed::States::new();
         for (state, home) in &copies {
             let after = self.home(state.after)?.clone();
-            let alone = self.is_given_for(state, body) && copies.iter().all(|(other, _)| other.after != state.before);
+            let alone =
+                self.is_given_for(state, &scan.body) && copies.iter().all(|(other, _)| other.after != state.before);
             let whole = home.row.is_none() && after.row.is_none() && after.buffer != home.buffer;
             let is_own = self.buffers[after.buffer].kind == BufferKind::Workspace;
-            if !(alone && whole && is_own && in_place::may_be_one(inner, home.buffer, after.buffer)) {
-                left.push((*state, home.clone()));
+            if alone && whole && is_own {
+                found.insert(after.buffer, home.buffer);
+            }
+        }
+        let may_be = |body: &[Stmt], after: BufferId, before: BufferId| in_place::may_be_one(body, before, after);
+        self.store_between(&found, tests, inner, open)?;
+        if found.iter().any(|(after, before)| !may_be(inner, *after, *before)) {
+            // Where a step changes few elements others are not stored over.
+            while !found.is_empty() {
+                let mut fewer = inner.clone();
+                found.iter().for_each(|(after, before)| in_place::load_early(&mut fewer, *before, *after));
+                changed::cut_loops(&mut fewer, &found, tests, &mut open.names)?;
+                let count = found.len();
+                found.retain(|after, before| may_be(&fewer, *after, *before));
+                if found.len() == count {
+                    *inner = fewer;
+                    break;
+                }
+            }
+        }
+        for (state, home) in &copies {
+            let after = self.home(state.after)?.clone();
+            if found.get(&after.buffer) != Some(&home.buffer) {
                 continue;
             }
             in_place::replace(inner, after.buffer, home.buffer);
             open.buffers.retain(|b| *b != after.buffer);
             self.homes.insert(state.after, home.clone());
         }
-        Ok(left)
+        copies.retain(|(state, home)| self.homes.get(&state.after) != Some(home));
+        Ok(copies)
+    }
+
+    /// Has steps store what they make of a state on the way to the next one over it, where that changes few elements.
+    fn store_between(
+        &mut self,
+        states: &changed::States,
+        tests: changed::Tests,
+        inner: &mut Vec<Stmt>,
+        open: &mut Open,
+    ) -> Result<()> {
+        let is_stored = |stmt: &Stmt, b: BufferId| stores([stmt]).into_iter().any(|place| place.buffer == b);
+        for (after, before) in states {
+            let mut at = 0;
+            while at < inner.len() && !is_stored(&inner[at], *after) {
+                let own = stores([&inner[at]]).first().map(|place| place.buffer);
+                at += 1;
+                let Some(b) =
+                    own.filter(|b| b != before && !states.contains_key(b) && !states.values().any(|s| s == b))
+                else {
+                    continue;
+                };
+                let is_like = {
+                    let [one, other] = [&self.buffers[b], &self.buffers[*before]];
+                    let is_tensor = !one.dims.is_empty() && one.dims == other.dims && one.entries == other.entries;
+                    is_tensor && one.kind == BufferKind::Workspace
+                };
+                // All of it is stored by this statement, and it is asked for later alone.
+                let is_elsewhere = |(other, stmt): (usize, &Stmt)| {
+                    let is_loaded = loads([stmt]).into_iter().any(|place| place.buffer == b);
+                    is_stored(stmt, b) && other != at - 1 || is_loaded && other < at
+                };
+                if !is_like || inner.iter().enumerate().any(is_elsewhere) {
+                    continue;
+                }
+                let mut fewer = inner.clone();
+                in_place::load_early(&mut fewer, *before, b);
+                changed::cut_loops(&mut fewer, &changed::States::from([(b, *before)]), tests, &mut open.names)?;
+                if fewer != *inner && in_place::may_be_one(&fewer, *before, b) {
+                    in_place::replace(&mut fewer, b, *before);
+                    open.buffers.retain(|own| *own != b);
+                    *inner = fewer;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether a leaf of a body gives a state after a step, which is nothing else.

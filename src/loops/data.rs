@@ -280,9 +280,10 @@ impl Bound {
         Bound { numerator: a, divisor: 1 }
     }
 
-    /// Bounds, and the bound `a`.
+    /// Bounds, and the bound `a`, if it is none of them.
     pub fn and(bounds: &[Bound], a: Affine) -> Vec<Bound> {
-        bounds.iter().cloned().chain([Bound::exact(a)]).collect()
+        let more = Some(Bound::exact(a)).filter(|bound| !bounds.contains(bound));
+        bounds.iter().cloned().chain(more).collect()
     }
 }
 

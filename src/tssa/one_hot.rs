@@ -23,17 +23,22 @@ pub(crate) struct OneHot {
 impl OneHot {
     /// A tensor as such a one.
     pub fn of(program: &Program, x: VarId) -> Option<OneHot> {
+        OneHot::among(&|x| program.stmts.get(x), x)
+    }
+
+    /// A tensor as such a one, among statements.
+    pub fn among<'p>(stmts: &dyn Fn(VarId) -> Option<&'p Stmt>, x: VarId) -> Option<OneHot> {
         let Rhs::Map { function: Function::Value(Primitive::Op(Op::Compare(Comparison::Equal))), args, guard } =
-            &program.stmts.get(x)?.rhs
+            &stmts(x)?.rhs
         else {
             return None;
         };
         let [a, b] = args.as_slice() else { return None };
         [(a, b), (b, a)].into_iter().find_map(|(index, number)| {
-            let (index, axes) = read_at(program, *index, guard);
-            let Rhs::Number(Number::Index(index)) = &program.stmts.get(index)?.rhs else { return None };
+            let (index, axes) = read_at(stmts, *index, guard)?;
+            let Rhs::Number(Number::Index(index)) = &stmts(index)?.rhs else { return None };
             let axis = axes.get(index.as_index()?.index())?.as_index()?.index();
-            let (number, at) = read_at(program, *number, guard);
+            let (number, at) = read_at(stmts, *number, guard)?;
             let is_free = !at.iter().any(|a| a.mentions(IndexId::from_index(axis)));
             is_free.then_some(OneHot { axis, number, at })
         })
@@ -55,18 +60,18 @@ impl OneHot {
 }
 
 /// The tensor of which another is a copy where a guard holds, and the place that is read, over the axes of the copy.
-fn read_at(program: &Program, copy: VarId, around: &Pred) -> (VarId, Vec<Affine>) {
-    let rank = program.stmts[copy].dims.len();
+fn read_at<'p>(stmts: &dyn Fn(VarId) -> Option<&'p Stmt>, copy: VarId, around: &Pred) -> Option<(VarId, Vec<Affine>)> {
+    let rank = stmts(copy)?.dims.len();
     let (mut x, mut at): (VarId, Vec<Affine>) =
         (copy, (0..rank).map(|k| Affine::index(IndexId::from_index(k))).collect());
     // The axes of the copy are those of the guard around.
-    while let Some(place) = place_read(&program.stmts[x], if x == copy { Some(around) } else { None }) {
+    while let Some(place) = place_read(stmts(x)?, if x == copy { Some(around) } else { None }) {
         let (y, indices) = place;
         let places = indices.iter().map(|a| a.substitute(&|i| at.get(i.index()).cloned()));
         let Ok(places) = places.collect::<Checked<Vec<Affine>>>() else { break };
         (x, at) = (y, places);
     }
-    (x, at)
+    Some((x, at))
 }
 
 /// The tensor that a statement reads at one place for each of its own, and the place over its `gen` indices.

@@ -11,21 +11,29 @@
 //!
 //! **Why.** A statement that reads `P[l, i]` under a guard that implies `l = t` and `i = k(t)` reads `s[k(t)]` of the state before step `t`, which is what `V` is there. Where
 //! no place is told, as of a map that has no target there, the guard fails and nothing is read. Tests stay as they are. A statement that is needed
-//! under such a guard alone is read there alone: each reader gets its own part of what it reads. All readers do with less, or nothing is changed.
+//! under such a guard alone is read there alone: each reader gets its own part of what it reads, and if that is not enough statements between
+//! the path and its readers are written [under the tests](super::demand) of these. All readers do with less, or nothing is changed.
 //!
-//! Readers are leaves behind the loop, where time is an axis, and loops of the same steps. Places may be told by sizes, the step, maps of the data, and what is
-//! computed from a parameter as a whole, as the place of its largest element.
+//! Readers are leaves behind the loop, where time is an axis, and loops of the same steps. Places may be told by sizes, the step, maps of the data, what is
+//! computed from a parameter as a whole, as the place of its largest element, a state that is an index, which the step has and the derivative keeps, and
+//! by an equation with an index that one of these tells, as `i + 1` and `k(t) = i`.
+//!
+//! Left as they are: paths that are results; a loop inside of the step, whose states begin as a whole; places that a step finds among numbers, as
+//! that of the least element of the state, which takes all of it anyway.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::build::Builder;
 use super::super::data::{Leaf, Loops, Scan, State, Stmt, ValueId};
 use super::super::leaf::Joined;
 use super::Lengths;
+use super::demand::under_tests;
 use super::step;
 use crate::base::{Id, IndexId, ParamId, SizeId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef, Size, Var};
+use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
+use crate::scalar::{Comparison, Function, Number, Op, Primitive};
+use crate::tssa::one_hot::OneHot;
 use crate::tssa::{self, Operand, Rhs};
 use crate::ty::Side;
 
@@ -118,6 +126,8 @@ struct Part {
     guard: Pred,
     /// The parameters that relations in the guard are computed from.
     computed: Vec<(VarId, Source)>,
+    /// Indices that have the values of states.
+    numbers: Vec<(IndexId, ValueId)>,
 }
 
 /// A leaf of a parameter, and its axes.
@@ -134,6 +144,18 @@ impl Part {
                     other => other,
                 })
             })?;
+        }
+        for (i, x) in &self.numbers {
+            let Some((_, n)) = self.told.iter().find(|(told, _)| told == i) else { continue };
+            let number = joined.read(*x, Vec::new());
+            let builder = &mut joined.builder;
+            let own = [(builder.fresh_index(), n.clone())];
+            let all = builder.contract(&own, &[], Pred::True, vec![Operand { var: number, indices: Vec::new() }])?;
+            let index = builder.number(&own, Number::Index(Affine::index(own[0].0)))?;
+            let function = Function::Value(Primitive::Op(Op::Compare(Comparison::Equal)));
+            let var = builder.map(&own, Pred::True, function, vec![all, index])?;
+            let relation = RelationRef::Computed { var, view: View::Support };
+            guard = guard.and(Pred::Relation { relation, args: vec![Affine::index(*i)], holds: true });
         }
         let var = joined.read(if self.after { state.after } else { state.before }, dims.to_vec());
         let indices = (0..dims.len()).map(IndexId::from_index).collect();
@@ -152,8 +174,10 @@ fn storing(
 ) -> Result<Scan> {
     let dims = flow.dims(state.before)?;
     let mut joined = Joined::new(flow);
+    let is_after = |x: &ValueId| scan.states.iter().any(|state| state.after == *x);
     let push = |joined: &mut Joined, after: bool| {
-        for (part, own) in parts.iter().filter(|(part, _)| part.after == after) {
+        let is_late = |part: &Part| part.after || part.numbers.iter().any(|(_, x)| is_after(x));
+        for (part, own) in parts.iter().filter(|(part, _)| is_late(part) == after) {
             let var = part.push(joined, state, &dims)?;
             joined.give(own.after, var);
         }
@@ -191,6 +215,8 @@ struct Access {
     sums: Vec<(IndexId, Size)>,
     tests: Vec<Pred>,
     indices: Vec<IndexId>,
+    /// Whether it is in a step of a loop, and not in a leaf behind the loop.
+    in_step: bool,
 }
 
 impl Parts<'_> {
@@ -216,6 +242,18 @@ impl Parts<'_> {
     }
 
     fn leaf(&mut self, flow: &mut Builder, leaf: &Leaf, in_step: bool, loops: &Loops) -> Result<Leaf> {
+        let (found, ahead) = (self.found.len(), self.ahead.len());
+        let less = self.with_parts(flow, leaf, in_step, loops)?;
+        if !less.takes.contains(&self.state.path) {
+            return Ok(less);
+        }
+        let Some(leaf) = under_tests(flow, leaf, self.state.path, loops)? else { return Ok(less) };
+        self.found.truncate(found);
+        self.ahead.truncate(ahead);
+        self.with_parts(flow, &leaf, in_step, loops)
+    }
+
+    fn with_parts(&mut self, flow: &mut Builder, leaf: &Leaf, in_step: bool, loops: &Loops) -> Result<Leaf> {
         let mut joined = Joined::new(flow);
         let write = &mut |joined: &mut Joined, _, stmt: &tssa::Stmt| self.statement(flow, joined, stmt, in_step);
         let vars = joined.statements_of(leaf, write)?;
@@ -254,11 +292,13 @@ impl Parts<'_> {
                 for at in 0..new.len() {
                     let others = new.iter().enumerate().filter(|(other, _)| *other != at);
                     let used: Vec<IndexId> = others.flat_map(|(_, x)| x.indices.iter().copied()).collect();
-                    let Some(mut access) = self.access(joined, new[at].var, &new[at].indices)? else { continue };
+                    let Some(mut access) = self.access(joined, new[at].var, &new[at].indices, in_step)? else {
+                        continue;
+                    };
                     access.gens = gens.clone();
                     access.sums.extend(sums.iter().cloned());
                     access.tests.extend(tests.conjuncts().iter().cloned());
-                    if let Some((operand, told)) = self.told(flow, joined, access, &used, in_step)? {
+                    if let Some((operand, told)) = self.told(flow, joined, access, &used)? {
                         (sums, tests) = (told.sums, Pred::all(told.tests));
                         new[at] = operand;
                     }
@@ -278,11 +318,11 @@ impl Parts<'_> {
         in_step: bool,
     ) -> Result<VarId> {
         let at: Vec<IndexId> = gens.iter().map(|(i, _)| *i).collect();
-        let Some(mut access) = self.access(joined, x, &at)? else { return Ok(x) };
+        let Some(mut access) = self.access(joined, x, &at, in_step)? else { return Ok(x) };
         let own = access.tests.clone();
         access.gens = gens.to_vec();
         access.tests.extend(test.conjuncts().iter().cloned());
-        let Some((operand, Access { sums, mut tests, .. })) = self.told(flow, joined, access, &[], in_step)? else {
+        let Some((operand, Access { sums, mut tests, .. })) = self.told(flow, joined, access, &[])? else {
             return Ok(x);
         };
         // Where the test fails nobody looks.
@@ -291,12 +331,12 @@ impl Parts<'_> {
     }
 
     /// A tensor at a place as an access of the path: it is the path, or reads nothing else.
-    fn access(&self, joined: &mut Joined, x: VarId, at: &[IndexId]) -> Result<Option<Access>> {
+    fn access(&self, joined: &mut Joined, x: VarId, at: &[IndexId], in_step: bool) -> Result<Option<Access>> {
         let is_path = |joined: &Joined, x: VarId| match joined.builder.stmt(x).rhs {
             Rhs::Input { param, .. } => joined.taken(param) == Some(self.state.path),
             _ => false,
         };
-        let none = || Access { gens: Vec::new(), sums: Vec::new(), tests: Vec::new(), indices: at.to_vec() };
+        let none = || Access { gens: Vec::new(), sums: Vec::new(), tests: Vec::new(), indices: at.to_vec(), in_step };
         if is_path(joined, x) {
             return Ok(Some(none()));
         }
@@ -322,35 +362,33 @@ impl Parts<'_> {
         joined: &mut Joined,
         mut access: Access,
         used: &[IndexId],
-        in_step: bool,
     ) -> Result<Option<(Operand, Access)>> {
         let Some((l, places)) = access.indices.split_first() else { return Ok(None) };
         let mut mentions = (0..access.tests.len()).filter(|k| access.tests[*k].mentions(*l));
         let (Some(test), None) = (mentions.next(), mentions.next()) else { return Ok(None) };
         let Pred::Zero(a) = &access.tests[test] else { return Ok(None) };
-        let Some((now, after)) = a.root(*l).and_then(|place| self.time(&place, &access, in_step)) else {
+        let Some((now, after)) = a.root(*l).and_then(|place| self.time(&place, &access)) else {
             return Ok(None);
         };
-        let mut part = Part { after, free: Vec::new(), told: Vec::new(), guard: Pred::True, computed: Vec::new() };
-        let (mut free, mut guards) = (Vec::new(), Vec::new());
+        let mut part = Part {
+            after,
+            free: Vec::new(),
+            told: Vec::new(),
+            guard: Pred::True,
+            computed: Vec::new(),
+            numbers: Vec::new(),
+        };
+        let mut free = Vec::new();
         for (axis, (i, n)) in places.iter().zip(&self.dims).enumerate() {
-            let own = IndexId::from_index(axis);
-            let place = self.place(joined, &access.tests, (*i, own), &now, &mut part.computed)?;
-            match place {
-                Some(place) => {
-                    guards.push(place);
-                    part.told.push((own, n.clone()));
-                }
-                None => {
-                    free.push(*i);
-                    part.free.push((own, n.clone()));
-                }
+            let own = (IndexId::from_index(axis), n.clone());
+            if !self.place(joined, &access, (*i, own.clone()), &now, &mut part, true)? {
+                free.push(*i);
+                part.free.push(own);
             }
         }
         if part.told.is_empty() {
             return Ok(None);
         }
-        part.guard = Pred::all(guards);
         let path = self.path_of(flow, part)?;
         // An index that nobody else has goes.
         if let Some(at) = access.sums.iter().position(|(i, _)| i == l).filter(|_| !used.contains(l)) {
@@ -367,14 +405,14 @@ impl Parts<'_> {
     }
 
     /// The step that a place of the path belongs to, and whether it is that of the state after it.
-    fn time(&self, place: &Affine, access: &Access, in_step: bool) -> Option<(Affine, bool)> {
+    fn time(&self, place: &Affine, access: &Access) -> Option<(Affine, bool)> {
         let shifts = [(i64::from(self.scan.down), false), (i64::from(!self.scan.down), true)];
         let is_step = |now: &Affine| match now.as_index() {
             Some(t) => {
                 let mut ranges = access.gens.iter().chain(&access.sums);
-                !in_step && ranges.any(|(i, n)| *i == t && *n == self.scan.steps)
+                !access.in_step && ranges.any(|(i, n)| *i == t && *n == self.scan.steps)
             }
-            None => in_step && *now == Affine::size(self.scan.index),
+            None => access.in_step && *now == Affine::size(self.scan.index),
         };
         shifts.into_iter().find_map(|(shift, after)| {
             let now = place.add_constant(-shift).ok()?;
@@ -382,66 +420,120 @@ impl Parts<'_> {
         })
     }
 
-    /// A test that tells an index of an access from the step, over another index and the step of the loop.
+    /// Adds to a part what tells an index of an access from the step, over another index and the step of the loop; says whether anything does.
     fn place(
         &self,
         joined: &Joined,
-        tests: &[Pred],
-        (index, own): (IndexId, IndexId),
+        access: &Access,
+        (index, own): (IndexId, (IndexId, Size)),
         now: &Affine,
-        computed: &mut Vec<(VarId, Source)>,
-    ) -> Result<Option<Pred>> {
-        let signature = joined.builder.signature();
+        part: &mut Part,
+        by_others: bool,
+    ) -> Result<bool> {
         let t = now.as_index();
+        let step = Affine::size(self.scan.index);
+        if t == Some(index) {
+            part.guard = part.guard.clone().and(Pred::equal(&Affine::index(own.0), &step)?);
+            part.told.push(own);
+            return Ok(true);
+        }
+        for test in &access.tests {
+            if let Some(number) = self.number(joined, test, index, now, access) {
+                part.numbers.push((own.0, number));
+                part.told.push(own);
+                return Ok(true);
+            }
+            let Some((others, sources)) = self.tells(joined, test, index, t) else { continue };
+            let mut names = BTreeMap::from([(index, own.0)]);
+            let told = part.clone();
+            let mut known = others.len() <= usize::from(by_others);
+            for other in if known { others } else { BTreeSet::new() } {
+                let mut ranges = access.gens.iter().chain(&access.sums);
+                let Some((_, n)) = ranges.find(|(i, _)| *i == other) else {
+                    known = false;
+                    continue;
+                };
+                // One that is no axis of the state.
+                let name = IndexId::from_index(self.dims.len() + part.told.len() + part.free.len());
+                names.insert(other, name);
+                known &= self.place(joined, access, (other, (name, n.clone())), now, part, false)?;
+            }
+            if !known {
+                *part = told;
+                continue;
+            }
+            part.computed.extend(sources);
+            let test = test.substitute(&|i| match names.get(&i) {
+                Some(own) => Some(Affine::index(*own)),
+                None => (Some(i) == t).then(|| step.clone()),
+            })?;
+            part.guard = part.guard.clone().and(test);
+            part.told.push(own);
+            return Ok(true);
+        }
+        Ok(false)
+    }
+
+    /// The other indices, but for time, and the computed relations of a test that tells an index.
+    fn tells(
+        &self,
+        joined: &Joined,
+        test: &Pred,
+        index: IndexId,
+        t: Option<IndexId>,
+    ) -> Option<(BTreeSet<IndexId>, Vec<(VarId, Source)>)> {
+        let signature = joined.builder.signature();
         let is_in_scope = |n: SizeId| {
             signature.sizes.get(n).is_some()
                 && (self.declared > n.index() || n == self.scan.index || self.loops.iter().any(|(i, _)| *i == n))
         };
-        let is_known = |a: &Affine| {
-            let mut known = true;
-            a.visit(&mut |v| {
-                known &= match v {
-                    Var::Index(i) => *i == index || Some(*i) == t,
-                    Var::Size(n) => is_in_scope(*n),
-                    Var::Apply(application) => application.map.computed_from().is_none(),
-                }
-            });
-            known
-        };
-        for test in tests {
-            let tells = match test {
-                Pred::Zero(a) => a.root(index).is_some(),
-                Pred::Relation { relation, args, holds: true } => {
-                    let last = args.last().and_then(Affine::as_index) == Some(index);
-                    let rest = args.iter().rev().skip(1).all(|a| !a.mentions(index));
-                    last && rest && signature.gives_targets(*relation)
-                }
-                _ => false,
-            };
-            let mut known = tells;
-            test.visit_affine(&mut |a| known &= is_known(a));
-            let mut sources = Vec::new();
-            test.visit_computed(&mut |x| {
-                let source = match &joined.builder.stmt(x).rhs {
-                    Rhs::Input { param, path } if joined.taken(*param).is_none() => {
-                        Some((x, (*param, path.clone(), joined.builder.dims(x).to_vec())))
-                    }
-                    _ => None,
-                };
-                known &= source.is_some();
-                sources.extend(source);
-            });
-            if known {
-                computed.extend(sources);
-                let step = Affine::size(self.scan.index);
-                return Ok(Some(test.substitute(&|i| match i {
-                    _ if i == index => Some(Affine::index(own)),
-                    _ if Some(i) == t => Some(step.clone()),
-                    _ => None,
-                })?));
+        let mut known = match test {
+            Pred::Zero(a) => a.root(index).is_some(),
+            Pred::Relation { relation, args, holds: true } => {
+                let last = args.last().and_then(Affine::as_index) == Some(index);
+                let rest = args.iter().rev().skip(1).all(|a| !a.mentions(index));
+                last && rest && signature.gives_targets(*relation)
             }
-        }
-        Ok(None)
+            _ => false,
+        };
+        let mut others = BTreeSet::new();
+        test.visit_affine(&mut |a| {
+            a.visit(&mut |v| match v {
+                Var::Index(i) if *i == index || Some(*i) == t => {}
+                Var::Index(i) => others.extend([*i]),
+                Var::Size(n) => known &= is_in_scope(*n),
+                Var::Apply(application) => known &= application.map.computed_from().is_none(),
+            });
+        });
+        let mut sources = Vec::new();
+        test.visit_computed(&mut |x| {
+            let source = match &joined.builder.stmt(x).rhs {
+                Rhs::Input { param, path } if joined.taken(*param).is_none() => {
+                    Some((x, (*param, path.clone(), joined.builder.dims(x).to_vec())))
+                }
+                _ => None,
+            };
+            known &= source.is_some();
+            sources.extend(source);
+        });
+        known.then_some((others, sources))
+    }
+
+    /// The state, before the step or after it, that is the number which a test compares with an index.
+    fn number(&self, joined: &Joined, test: &Pred, index: IndexId, now: &Affine, access: &Access) -> Option<ValueId> {
+        let Pred::Relation { relation: RelationRef::Computed { var, view: View::Support }, args, holds: true } = test
+        else {
+            return None;
+        };
+        let builder = &joined.builder;
+        let one_hot = OneHot::among(&|x| (x.index() < builder.len()).then(|| builder.stmt(x)), *var)?;
+        let (source, told) = (one_hot.source(args).ok()?, args.get(one_hot.axis)?);
+        let Rhs::Input { param, .. } = &builder.stmt(one_hot.number).rhs else { return None };
+        let path = joined.taken(*param)?;
+        let state = self.scan.states.iter().find(|state| state.path == path)?;
+        let [place] = source.as_slice() else { return None };
+        let (step, after) = self.time(place, access)?;
+        (told.as_index() == Some(index) && step == *now).then_some(if after { state.after } else { state.before })
     }
 
     /// The path of the state that is a part.

@@ -1,7 +1,9 @@
-//! Whether statements leave states as they are, if a test fails.
+//! Whether statements leave states as they are, if some tests fail.
 //!
-//! Statements are run on what is known of numbers: that they are 0, an index, what a place held. Where the test fails they must store nothing but the number
+//! Statements are run on what is known of numbers: that they are 0, an index, what a place held. Where the tests fail they must store nothing but the number
 //! that the place holds already, and do nothing else that lasts. What is added to 0 is itself, if `-0` counts as 0; what is multiplied by 0 may be NaN.
+//!
+//! A number of which nothing is known, as the condition of an arm, is 0 or not: statements that ask are run once for each.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,6 +23,13 @@ pub(super) enum Test {
     Number(IndexId, Number),
 }
 
+impl Test {
+    /// Whether an expression is not 0 where the test fails.
+    fn excludes_zero(&self, a: &Affine) -> bool {
+        matches!(self, Test::Zero(b) | Test::NonNegative(b) if a == b || opposite(b).as_ref() == Some(a))
+    }
+}
+
 /// A number that a place held: when a register outside of the loop was defined, or in the loop.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Number {
@@ -35,21 +44,52 @@ pub(super) enum Known {
     Index(Affine),
     /// What a place held when it was loaded.
     At(Place),
+    NotZero,
     Nothing,
 }
 
 /// What is known of registers.
 pub(super) type Registers = BTreeMap<RealId, Known>;
 
-/// Whether statements leave the states as they are where the test fails, and do nothing else that lasts.
-pub(super) fn leaves(body: &[Stmt], test: &Test, states: &BTreeSet<BufferId>, around: &Registers) -> bool {
-    let mut run = Run { test, states, known: BTreeMap::new(), around };
-    run.statements(body).is_some()
+const EQUAL: Function = Function::Value(Primitive::Op(Op::Compare(Comparison::Equal)));
+
+/// How many numbers are taken to be 0 or not.
+const FEW: usize = 3;
+
+/// Whether statements leave the states as they are where all tests fail, and do nothing else that lasts. A state after a step is stored over the one before it:
+/// `states` has the latter for both.
+pub(super) fn leaves(body: &[Stmt], tests: &[Test], states: &BTreeMap<BufferId, BufferId>, around: &Registers) -> bool {
+    let asked = asked(body);
+    (0..1u32 << asked.len()).all(|world| {
+        let zero = asked.iter().enumerate().map(|(at, r)| (*r, world & 1 << at == 0)).collect();
+        let mut run = Run { tests, states, known: BTreeMap::new(), around, zero };
+        run.statements(body).is_some()
+    })
+}
+
+/// Registers that are asked for being 0, and are the same throughout.
+fn asked(body: &[Stmt]) -> Vec<RealId> {
+    let (mut asked, mut changes) = (Vec::new(), BTreeSet::new());
+    let mut ask = |r: RealId| {
+        if !asked.contains(&r) {
+            asked.push(r);
+        }
+    };
+    for stmt in body {
+        stmt.visit(&mut |stmt| match stmt {
+            Stmt::Local(r) => drop(changes.insert(*r)),
+            Stmt::Define(_, Real::Select(r, _)) => ask(*r),
+            Stmt::If { cond, .. } => cond.visit_reads(&mut ask),
+            _ => {}
+        });
+    }
+    asked.retain(|r| !changes.contains(r));
+    asked.truncate(FEW);
+    asked
 }
 
 /// An index, and the number that a comparison asks for being it. Registers are known inside of a loop and around it.
 pub(super) fn compared(real: &Real, inside: &Registers, around: &Registers) -> Option<(IndexId, Number)> {
-    const EQUAL: Function = Function::Value(Primitive::Op(Op::Compare(Comparison::Equal)));
     let Real::Apply(function, args) = real else { return None };
     let ([a, b], true) = (args.as_slice(), *function == EQUAL) else { return None };
     let number = |r: &RealId| match (inside.get(r), around.get(r)) {
@@ -75,16 +115,31 @@ pub(super) fn source(real: &Real) -> Known {
 }
 
 struct Run<'a> {
-    test: &'a Test,
-    states: &'a BTreeSet<BufferId>,
+    tests: &'a [Test],
+    states: &'a BTreeMap<BufferId, BufferId>,
     known: Registers,
     /// What is known of registers of the statements around, which is not what places hold now.
     around: &'a Registers,
+    /// Registers that are taken to be 0, or not to be.
+    zero: BTreeMap<RealId, bool>,
 }
 
 impl Run<'_> {
     fn of(&self, r: RealId) -> Known {
-        self.known.get(&r).cloned().unwrap_or(Known::Nothing)
+        match self.known.get(&r) {
+            Some(Known::Nothing) | None if self.zero.get(&r) == Some(&true) => Known::Zero,
+            Some(known) => known.clone(),
+            None => Known::Nothing,
+        }
+    }
+
+    /// Whether a number is 0, where that is known.
+    fn is_zero(&self, r: RealId) -> Option<bool> {
+        match self.of(r) {
+            Known::Zero => Some(true),
+            Known::NotZero => Some(false),
+            _ => self.zero.get(&r).copied(),
+        }
     }
 
     // Loops and tests nest to a bounded depth.
@@ -132,7 +187,8 @@ impl Run<'_> {
                 forget(&mut self.known);
             }
             Stmt::Store(place, x) => {
-                let same = self.states.contains(&place.buffer) && self.of(*x) == Known::At(place.clone());
+                let before = self.states.get(&place.buffer)?;
+                let same = self.of(*x) == Known::At(Place { buffer: *before, at: place.at.clone() });
                 return same.then_some(());
             }
             Stmt::Let { .. } | Stmt::Find { .. } | Stmt::Length { .. } => {}
@@ -144,31 +200,47 @@ impl Run<'_> {
     fn real(&self, real: &Real) -> Known {
         match real {
             Real::Add(a, b) => add(self.of(*a), self.of(*b)),
-            Real::Select(a, _) if self.of(*a) == Known::Zero => Known::Zero,
             Real::Select(_, b) if self.of(*b) == Known::Zero => Known::Zero,
-            Real::Apply(..) => match (self.test, compared(real, &self.known, self.around)) {
-                (Test::Number(i, x), Some((j, y))) if *i == j && *x == y => Known::Zero,
-                _ => Known::Nothing,
+            Real::Select(a, b) => match self.is_zero(*a) {
+                Some(true) => Known::Zero,
+                Some(false) => self.of(*b),
+                None => Known::Nothing,
             },
+            Real::Apply(function, args) if *function == EQUAL => self.equal(real, args),
             other => source(other),
+        }
+    }
+
+    /// What is known of a comparison: of an index and the number of a test, or of a number and 0.
+    fn equal(&self, comparison: &Real, args: &[RealId]) -> Known {
+        let asked = compared(comparison, &self.known, self.around);
+        if asked.is_some_and(|(i, x)| self.tests.contains(&Test::Number(i, x))) {
+            return Known::Zero;
+        }
+        let [a, b] = args else { return Known::Nothing };
+        let other = [(a, b), (b, a)].into_iter().find(|(zero, _)| self.known.get(zero) == Some(&Known::Zero));
+        match other.and_then(|(_, x)| self.is_zero(*x)) {
+            Some(true) => Known::NotZero,
+            Some(false) => Known::Zero,
+            None => Known::Nothing,
         }
     }
 
     /// Whether a condition holds, where that is known.
     fn holds(&self, cond: &Cond) -> Option<bool> {
         match cond {
-            Cond::Zero(a) => self.is_zero(a),
-            Cond::NonZero(a) => self.is_zero(a).map(|zero| !zero),
-            Cond::NonNegative(a) => match self.test {
+            Cond::Zero(a) => self.tests.iter().any(|test| test.excludes_zero(a)).then_some(false),
+            Cond::NonZero(a) => self.tests.iter().any(|test| test.excludes_zero(a)).then_some(true),
+            Cond::NonNegative(a) => self.tests.iter().find_map(|test| match test {
                 Test::NonNegative(b) if a == b => Some(false),
                 // Below 0 is at most -1.
                 Test::NonNegative(b) if opposite(b).and_then(|b| b.add_constant(-1).ok()).as_ref() == Some(a) => {
                     Some(true)
                 }
                 _ => None,
-            },
-            Cond::Support(r) => (self.of(*r) == Known::Zero).then_some(false),
-            Cond::NoSupport(r) => (self.of(*r) == Known::Zero).then_some(true),
+            }),
+            Cond::Support(r) => self.is_zero(*r).map(|zero| !zero),
+            Cond::NoSupport(r) => self.is_zero(*r),
             Cond::All(all) => {
                 let all: Vec<Option<bool>> = all.iter().map(|cond| self.holds(cond)).collect();
                 match all.contains(&Some(false)) {
@@ -183,13 +255,6 @@ impl Run<'_> {
                     false => any.iter().all(|holds| *holds == Some(false)).then_some(false),
                 }
             }
-        }
-    }
-
-    fn is_zero(&self, a: &Affine) -> Option<bool> {
-        match self.test {
-            Test::Zero(b) | Test::NonNegative(b) if a == b || opposite(b).as_ref() == Some(a) => Some(false),
-            _ => None,
         }
     }
 }
