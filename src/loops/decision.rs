@@ -161,6 +161,9 @@ decisions! {
     "interchange" {
         Interchanged {} "its loops begin with that of the nest that has written what it reads"
     }
+    "windows" {
+        Windows {} "loops over the offsets of windows come outside of the one over places, which has lanes"
+    }
     "unswitch" {
         Unswitched {} "a loop that tests what was known before it is two loops"
     }

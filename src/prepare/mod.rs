@@ -8,6 +8,7 @@
 //! | `truth-values` | what numbers say in guards, where it would be looked for again and again, becomes tensors of truth values | exact |
 //! | `per-target` | functions and sums of what is read through a map are computed once for each target | exact |
 //! | `group-sums` | sums over the sources of a map are grouped by target | reassociates |
+//! | `separate-sums` | sums over several indices, each under tests of its own, are computed one after the other | reassociates |
 //! | `half-sums` | sums over all pairs whose terms are the same both ways are over half of them | reassociates |
 //! | `speculate` | products are computed without the masks of their factors, and with them where the result is no number | exact |
 //! | `demand` | tensors that are read on the entries of a relation alone are computed there alone | exact |
@@ -21,6 +22,7 @@ mod half_sums;
 mod needs;
 mod patterns;
 mod per_target;
+mod separate_sums;
 mod speculate;
 mod truth_values;
 mod unions;
@@ -67,7 +69,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 8] = {
+pub const PASSES: [Pass; 9] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, rewrite: Rewrite) -> Pass {
         Pass { name, exactness, rewrite }
@@ -78,6 +80,7 @@ pub const PASSES: [Pass; 8] = {
         pass("truth-values", Exact, truth_values::kept),
         pass("per-target", Exact, per_target::shared),
         pass("group-sums", Reassociates, group_sums::grouped),
+        pass("separate-sums", Reassociates, separate_sums::separated),
         pass("half-sums", Reassociates, half_sums::halved),
         pass("speculate", Exact, speculate::speculated),
         pass("demand", Exact, demand::demanded),

@@ -13,15 +13,19 @@
 //! infinite a normal number, with all its digits. A product with the scale is exact but where it overflows or loses digits at an end of the range, where the
 //! quotient overflows or is 0. Of 0, infinity and NaN the reciprocal gives what the division gives. A literal between the bounds needs no scale.
 //!
-//! **Where it is done.** In loops over ranges of many values, before the outermost one that changes neither the number nor what it is made of. Rows of sparse
-//! matrices have too few entries, and a quotient of two numbers that the loop does not change is found before it anyway.
+//! **Where it is done.** In loops over ranges of many values, before the outermost one that changes neither the number nor what it is made of. What it is made of
+//! leaves loops first: literals, elements that are there in any case, and what they give. Rows of sparse matrices have too few entries, and a
+//! quotient of two numbers that the loop does not change is found before it anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::prefix_sums::whole;
 use super::quotients::{division, reciprocal};
 use super::vectorise::is_short;
+use crate::base::IndexId;
 use crate::error::Result;
-use crate::loops::{Decision, Domain, Fresh, Program, Real, RealId, Stmt};
+use crate::index::Affine;
+use crate::loops::{BufferId, Decision, Domain, Fresh, Place, Program, Real, RealId, Stmt, defined};
 use crate::scalar::{Comparison, Op};
 
 /// Beyond which a number is scaled before its reciprocal is taken, and by what.
@@ -30,7 +34,11 @@ const SCALE: i32 = 200;
 
 /// Has loops multiply by reciprocals.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    for nest in &mut program.nests {
+    let Program { buffers, nests, .. } = program;
+    for nest in nests {
+        let is_given = |b: BufferId| !nest.buffers.contains(&b) && buffers[b].entries.is_none();
+        let dims = |b: BufferId| if is_given(b) { buffers[b].dims.as_slice() } else { &[] };
+        Invariant { dims: &dims }.leave(&mut nest.body, &mut Vec::new());
         let mut literals = BTreeMap::new();
         for stmt in &nest.body {
             stmt.visit(&mut |stmt| {
@@ -46,6 +54,98 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What loops divide by and do not change.
+struct Invariant<'a> {
+    /// The axes of a tensor that was there before; none of others.
+    dims: &'a dyn Fn(BufferId) -> &'a [Affine],
+}
+
+/// The indices of the loops around, with the lengths of the axes that they are over.
+type Around = Vec<(IndexId, Option<Affine>)>;
+
+impl Invariant<'_> {
+    /// Moves divisors out of loops, with what they are made of.
+    // Loops and tests nest to a bounded depth.
+    fn leave(&self, body: &mut Vec<Stmt>, around: &mut Around) {
+        let mut at = 0;
+        while at < body.len() {
+            let mut ahead = Vec::new();
+            match &mut body[at] {
+                Stmt::For { index, domain, body, .. } => {
+                    around.push((*index, whole(domain)));
+                    self.leave(body, around);
+                    around.pop();
+                    ahead = self.leaving(body, *index, around);
+                }
+                Stmt::If { body, .. } | Stmt::Extremum { body, .. } => self.leave(body, around),
+                _ => {}
+            }
+            let next = at + ahead.len() + 1;
+            body.splice(at..at, ahead);
+            at = next;
+        }
+    }
+
+    /// Takes out of the body of a loop what makes divisors that it does not change.
+    fn leaving(&self, body: &mut Vec<Stmt>, index: IndexId, around: &Around) -> Vec<Stmt> {
+        let (mut own, mut wanted) = (BTreeSet::new(), BTreeSet::new());
+        body.iter().for_each(|stmt| {
+            stmt.visit(&mut |stmt| {
+                own.extend(made(stmt));
+                wanted.extend(if let Stmt::Define(_, real) = stmt { division(real).map(|(_, d)| d) } else { None });
+            })
+        });
+        if wanted.is_disjoint(&own) {
+            return Vec::new();
+        }
+        let inside = defined(body);
+        let mut is_free = vec![false; body.len()];
+        for (stmt, is_free) in body.iter().zip(&mut is_free) {
+            let Stmt::Define(r, real) = stmt else { continue };
+            *is_free = match real {
+                Real::Load(place) => self.is_there(place, around),
+                Real::Index(a) => !a.mentions(index) && !inside.iter().any(|i| a.mentions(*i)),
+                _ => {
+                    let mut free = true;
+                    real.visit_reads(&mut |read| free &= !own.contains(&read));
+                    free
+                }
+            };
+            if *is_free {
+                own.remove(r);
+            }
+        }
+        let mut ahead = Vec::new();
+        for at in (0..body.len()).rev() {
+            if let Stmt::Define(r, real) = &body[at]
+                && is_free[at]
+                && wanted.contains(r)
+            {
+                real.visit_reads(&mut |read| wanted.extend([read]));
+                ahead.push(body.remove(at));
+            }
+        }
+        ahead.reverse();
+        ahead
+    }
+
+    /// Whether an element is there whether or not a loop runs: each axis has the place of a literal, or all of a loop around.
+    fn is_there(&self, place: &Place, around: &Around) -> bool {
+        let dims = (self.dims)(place.buffer);
+        let is_there = |(a, n): (&Affine, &Affine)| match (a.as_constant(), n.as_constant()) {
+            (Some(at), Some(n)) => (0..n).contains(&at),
+            _ => a.as_index().is_some_and(|i| around.iter().any(|(j, over)| *j == i && over.as_ref() == Some(n))),
+        };
+        dims.len() == place.at.len() && place.at.iter().zip(dims).all(is_there)
+    }
+}
+
+/// The register that a statement makes or changes.
+fn made(stmt: &Stmt) -> BTreeSet<RealId> {
+    let declared = if let Stmt::Define(r, _) | Stmt::Local(r) = stmt { Some(*r) } else { None };
+    stmt.changes().into_iter().chain(declared).collect()
 }
 
 /// What a number is scaled by, if it is, and its reciprocal.
@@ -158,10 +258,7 @@ fn divisors(body: &[Stmt]) -> BTreeSet<RealId> {
     let mut quotients = Vec::new();
     for stmt in body {
         stmt.visit(&mut |stmt| {
-            own.extend(stmt.changes());
-            if let Stmt::Define(r, _) | Stmt::Local(r) = stmt {
-                own.insert(*r);
-            }
+            own.extend(made(stmt));
             if let Stmt::Define(_, real) = stmt {
                 quotients.extend(division(real));
             }

@@ -164,16 +164,33 @@ fn with_outermost(nest: &Nest, axis: usize) -> Option<Nest> {
         return None;
     }
     loops.insert(0, (index, domain));
+    let loops = loops.into_iter().map(|(i, domain)| (i, domain.clone())).collect();
+    let body = ordered(loops, between.into_iter().chain(innermost), &|_| false)?;
+    let mut decisions = nest.decisions.clone();
+    decisions.push(Decision::Interchanged {});
+    Some(Nest { buffers: nest.buffers.clone(), decisions, body })
+}
+
+/// Loops, from the outermost one on, around statements. Each value is computed as far out as what it reads is known, but for those that mention a place that
+/// stays inside.
+pub(super) fn ordered<'a>(
+    loops: Vec<(IndexId, Domain)>,
+    stmts: impl Iterator<Item = &'a Stmt>,
+    stays: &dyn Fn(&Affine) -> bool,
+) -> Option<Vec<Stmt>> {
     // Inside of how many loops an index and a number are known.
     let depth = loops.len();
     let mut indices: BTreeMap<IndexId, usize> = loops.iter().zip(1..).map(|((i, _), level)| (*i, level)).collect();
     let mut reals: BTreeMap<RealId, usize> = BTreeMap::new();
     let mut levels: Vec<Vec<Stmt>> = vec![Vec::new(); depth + 1];
-    for stmt in between.into_iter().chain(innermost) {
+    for stmt in stmts {
         let mut level = if is_value(stmt) { 0 } else { depth };
         stmt.visit(&mut |inner| {
             inner.visit_reads(&mut |r| level = level.max(reals.get(&r).copied().unwrap_or(0)));
             inner.visit_affine(&mut |a| {
+                if stays(a) {
+                    level = depth;
+                }
                 a.visit(&mut |v| {
                     if let Var::Index(i) = v {
                         level = level.max(indices.get(i).copied().unwrap_or(0));
@@ -191,9 +208,7 @@ fn with_outermost(nest: &Nest, axis: usize) -> Option<Nest> {
     for ((index, domain), before) in loops.into_iter().zip(levels).rev() {
         let inner = std::mem::take(&mut body);
         body = before;
-        body.push(Stmt::one_by_one(index, domain.clone(), inner));
+        body.push(Stmt::one_by_one(index, domain, inner));
     }
-    let mut decisions = nest.decisions.clone();
-    decisions.push(Decision::Interchanged {});
-    Some(Nest { buffers: nest.buffers.clone(), decisions, body })
+    Some(body)
 }

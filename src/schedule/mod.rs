@@ -11,11 +11,12 @@
 //! | `fold-extrema` | the largest of numbers is kept, and its place is not looked for | | exact |
 //! | `fold-places` | the place of the largest of numbers is kept as a number, where columns are searched | places that serve as numbers | exact |
 //! | `sink-selects` | a product under a test is the product of its factors under the test | | exact |
+//! | `row-sums` | sums over all of several rows are those of each row, which follow the nest that writes it | one nest a tensor | reassociates |
 //! | `unroll-outer` | loops over a few values around long sums become statements | one nest a tensor | exact |
 //! | `unroll-and-jam` | loops over a few values around a long one become statements inside of it | one nest a tensor | reassociates |
-//! | `row-sums` | sums over all of several rows are those of each row, which follow the nest that writes it | one nest a tensor | reassociates |
 //! | `growing-sums` | sums over all places up to an index, or from it on, have nests of their own | | exact |
 //! | `interchange` | the loop over rows that were just written comes first | one nest a tensor | exact |
+//! | `windows` | loops over a few offsets come outside of the one over the places that have the window | one nest a tensor | reassociates |
 //! | `unswitch` | loops are told apart by what they test and was known before them | | exact |
 //! | `split` | loops are cut where a test of their index begins to hold | | exact |
 //! | `unroll-extrema` | of a few numbers each is compared with the best, whose place is not looked for | loops cut at tests | exact |
@@ -106,6 +107,7 @@ mod unroll_extrema;
 mod unroll_outer;
 mod unswitch;
 mod vectorise;
+mod windows;
 mod workspaces;
 
 use crate::base::work;
@@ -176,7 +178,7 @@ pub const AT_BINDING: [LatePass; 3] = {
 };
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 38] = {
+pub const PASSES: [Pass; 39] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
@@ -187,11 +189,12 @@ pub const PASSES: [Pass; 38] = {
         pass("fold-extrema", Exact, fold_extrema::run),
         pass("fold-places", Exact, fold_places::run),
         pass("sink-selects", Exact, sink_selects::run),
+        pass("row-sums", Reassociates, row_sums::run),
         pass("unroll-outer", Exact, unroll_outer::run),
         pass("unroll-and-jam", Reassociates, unroll_and_jam::run),
-        pass("row-sums", Reassociates, row_sums::run),
         pass("growing-sums", Exact, prefix_sums::apart),
         pass("interchange", Exact, interchange::run),
+        pass("windows", Reassociates, windows::run),
         pass("unswitch", Exact, unswitch::run),
         pass("split", Exact, split::run),
         pass("unroll-extrema", Exact, unroll_extrema::run),

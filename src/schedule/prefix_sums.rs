@@ -129,7 +129,7 @@ fn find<'a>(body: &'a [Stmt], around: &mut Path, before: &mut Vec<&'a Stmt>, nes
 }
 
 /// The length of an axis, where a domain is all of it or a part.
-fn whole(domain: &Domain) -> Option<Affine> {
+pub(super) fn whole(domain: &Domain) -> Option<Affine> {
     let Domain::Range { lower, upper } = domain.whole_of() else { return None };
     let ([lower], [upper]) = (lower.as_slice(), upper.as_slice()) else { return None };
     let exact = lower.divisor == 1 && upper.divisor == 1 && lower.numerator.as_constant() == Some(0);

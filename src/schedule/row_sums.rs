@@ -20,17 +20,19 @@
 //!
 //! **Where it is done.** The loop over `j` is the only one at the top, around one sum over `i` and nothing else that loops, and the sum has loops inside.
 //! What is loaded inside of these at places with `i` has `j` as well: each row is read for one `j`, so there is no product here that
-//! would read it again for another one. Some of it was written by an earlier nest whose outermost loop is over `i`.
+//! would read it again for another one. Where `j` has a few values, as a literal, a row is read again while it is at hand. Some of it was written by an
+//! earlier nest whose outermost loop is over `i`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fuse;
+use super::unroll_outer::few;
 use crate::base::{Arena, IndexId};
 use crate::error::{Error, Result};
 use crate::index::Affine;
 use crate::loops::{
-    Buffer, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_calls, has_loop, loads,
-    outer_sums, stores, title,
+    Buffer, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed, has_calls, has_loop,
+    loads, outer_sums, stores, title,
 };
 
 /// Makes sums of rows of their own.
@@ -80,10 +82,8 @@ impl Sum {
         else {
             return None;
         };
-        let number = |stmt: &Stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_));
-        let plain = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..)))
-            && first.iter().all(number)
-            && last.iter().all(|stmt| number(stmt) || matches!(stmt, Stmt::Store(..)));
+        let plain = before.iter().chain(first).all(is_number)
+            && last.iter().all(|stmt| is_number(stmt) || matches!(stmt, Stmt::Store(..)));
         let mut free = true;
         rows.visit_affine(&mut |a| free &= a.is_size());
         columns.visit_affine(&mut |a| free &= a.is_size());
@@ -107,7 +107,7 @@ impl Sum {
             row: row.clone(),
             r,
         };
-        let each_once = loads(row).into_iter().filter(of_row).all(own);
+        let each_once = few(columns).is_some() || loads(row).into_iter().filter(of_row).all(own);
         (only && each_once && stores(body).iter().all(|place| own(place))).then_some(sum)
     }
 
@@ -137,9 +137,10 @@ impl Sum {
         let mut names = Fresh::after(&nest.body);
         let place = |i: IndexId, j: IndexId| Place { buffer, at: vec![i.into(), j.into()] };
 
-        let mut body = names.body(&[self.first.as_slice(), &self.row].concat())?;
+        let first = needed(&self.first, &self.row);
+        let mut body = names.body(&[first.as_slice(), &self.row].concat())?;
         // The sum is declared where it was.
-        let at = self.first.iter().position(|stmt| *stmt == Stmt::Local(self.r));
+        let at = first.iter().position(|stmt| *stmt == Stmt::Local(self.r));
         let Some(Stmt::Local(r)) = at.and_then(|at| body.get(at)) else {
             return Err(Error::bug("row-sums", "a sum is declared before its loop"));
         };
@@ -148,7 +149,9 @@ impl Sum {
         let columns = Stmt::one_by_one(self.j, self.columns.clone(), body);
         let rows = Stmt::one_by_one(self.i, self.rows.clone(), vec![columns]);
         let decisions = vec![Decision::RowSums {}];
-        let rows = Nest { buffers: vec![buffer], decisions, body: [self.before.as_slice(), &[rows]].concat() };
+        let mut body = needed(&self.before, std::slice::from_ref(&rows));
+        body.push(rows);
+        let rows = Nest { buffers: vec![buffer], decisions, body };
 
         let x = names.fresh_real();
         let adds = vec![Stmt::Define(x, Real::Load(place(self.i, self.j))), Stmt::Accumulate(self.r, x)];
@@ -159,6 +162,38 @@ impl Sum {
         rest.body = [self.before.as_slice(), &[columns]].concat();
         Ok([rows, rest])
     }
+}
+
+/// Whether a statement computes numbers, under tests or not.
+// Tests nest to a bounded depth.
+fn is_number(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::Define(..) | Stmt::Local(_) | Stmt::Assign(..) => true,
+        Stmt::If { body, .. } => body.iter().all(is_number),
+        _ => false,
+    }
+}
+
+/// Those of some statements that compute numbers which others read or change.
+fn needed(first: &[Stmt], others: &[Stmt]) -> Vec<Stmt> {
+    let mut wanted = changed(others);
+    let read = |stmt: &Stmt, wanted: &mut BTreeSet<RealId>| {
+        stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| wanted.extend([r])));
+    };
+    others.iter().for_each(|stmt| read(stmt, &mut wanted));
+    let mut kept = Vec::new();
+    for stmt in first.iter().rev() {
+        let is_wanted = match stmt {
+            Stmt::Define(r, _) | Stmt::Local(r) => wanted.contains(r),
+            stmt => !changed([stmt]).is_disjoint(&wanted),
+        };
+        if is_wanted {
+            read(stmt, &mut wanted);
+            kept.push(stmt.clone());
+        }
+    }
+    kept.reverse();
+    kept
 }
 
 /// Whether a statement inside of a row computes numbers, and reads nothing of the sum over rows.

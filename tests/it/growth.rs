@@ -14,7 +14,7 @@ use crate::kernels::{fitting, fitting_sizes};
 use crate::support::Numbers;
 
 /// Programs, and the power of the size by which their loops grow.
-const PROGRAMS: [(&str, &str, f64); 11] = [
+const PROGRAMS: [(&str, &str, f64); 13] = [
     (
         "values of the best of some actions",
         "param R : [n, n] real
@@ -101,6 +101,20 @@ const PROGRAMS: [(&str, &str, f64); 11] = [
          sum i < n, k < n. ((sum j < i. x[j, k]) - y[i, k])^2",
         2.0,
     ),
+    (
+        "sums over all rectangles from a corner",
+        "param x : [n, n] real
+         param y : [n, n] real
+         sum i < n, j < n. ((sum a < n, b < n. [a <= i and b <= j] * x[a, b]) - y[i, j])^2",
+        2.0,
+    ),
+    (
+        "sums over all boxes up to a place, of what lies behind it in one direction",
+        "param x : [n, n, n] real
+         param y : [n, n, n] real
+         sum i < n, j < n, k < n. ((sum a < i, b < j + 1, c < n. [k <= c] * x[a, b, c]) - y[i, j, k])^2",
+        3.0,
+    ),
 ];
 
 /// How many iterations the loops of a kernel take at a size.
@@ -147,7 +161,7 @@ fn loops_over_time_grow_with_their_steps() {
             iterations_of(function, &fitting_sizes(function, &size, &mut Numbers::new(1, true)))
         };
         // A state may have as many numbers as there are steps.
-        let [value, power] = [&function, &gradient].map(|function| (at(function, 512) / at(function, 128)).log(4.0));
+        let [value, power] = [&function, &gradient].map(|function| (at(function, 1024) / at(function, 256)).log(4.0));
         assert!(
             value < 2.1 && power < value + 0.1,
             "{name}: loops grow by the power {power} of the steps, {value} of values"

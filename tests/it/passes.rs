@@ -302,6 +302,10 @@ fn passes_keep_programs() {
         include_str!("../growth/shifted_place.iv"),
         include_str!("../growth/spline.iv"),
         include_str!("../growth/blend.iv"),
+        "param x : [n, m] real\nsum i < n, j < m. (sum a < n, b < m. [a <= i and j <= b] * x[a, b])^2",
+        "param x : [h, w] real\nparam s : real
+         let e = gen i < h, j < w, a < 3, b < 3. [1 <= i + a and i + a <= h and 1 <= j + b and j + b <= w] * exp(-(x[i, j] - x[i + a - 1, j + b - 1])^2 / s)
+         sum i < h, j < w. (sum a < 3, b < 3. e[i, j, a, b])^2",
     ];
     for text in own {
         for function in with_gradients(compile(text)) {
