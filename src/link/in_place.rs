@@ -116,7 +116,7 @@ pub(super) fn are_apart(a: &Place, b: &Place) -> bool {
 
 /// Moves what loads numbers of a state behind the first statement that stores the state after the step in front of that, with what it depends on. Only
 /// statements that store nothing are moved, and none whose registers others in between read or change.
-pub(super) fn load_early(body: &mut Vec<Stmt>, before: BufferId, after: BufferId) {
+pub(super) fn load_early(body: &mut [Stmt], before: BufferId, after: BufferId) {
     let stores_after = |stmt: &Stmt| stores([stmt]).into_iter().any(|place| place.buffer == after);
     let Some(mut first) = body.iter().position(stores_after) else { return };
     for at in first + 1..body.len() {

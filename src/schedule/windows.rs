@@ -65,12 +65,13 @@ impl<'a> Chain<'a> {
                     between.extend(before);
                     stmt = inner;
                 }
-                _ => return Chain { loops, between, innermost: body }.is_free(),
+                _ => return Chain { loops, between, innermost: body }.free(),
             }
         }
     }
 
-    fn is_free(self) -> Option<Chain<'a>> {
+    /// The loops, unless an iteration depends on what another one has done.
+    fn free(self) -> Option<Chain<'a>> {
         let sums = outer_sums(self.innermost);
         let mut own: BTreeSet<RealId> = BTreeSet::new();
         let mut is_plain = true;

@@ -125,13 +125,16 @@ struct Part {
     told: Vec<(IndexId, Size)>,
     guard: Pred,
     /// The parameters that relations in the guard are computed from.
-    computed: Vec<(VarId, Source)>,
+    computed: Sources,
     /// Indices that have the values of states.
     numbers: Vec<(IndexId, ValueId)>,
 }
 
 /// A leaf of a parameter, and its axes.
 type Source = (ParamId, Vec<Side>, Vec<Size>);
+
+/// Tensors, each with the parameter that it is.
+type Sources = Vec<(VarId, Source)>;
 
 impl Part {
     fn push(&self, joined: &mut Joined, state: &State, dims: &[Size]) -> Result<VarId> {
@@ -481,7 +484,7 @@ impl Parts<'_> {
         test: &Pred,
         index: IndexId,
         t: Option<IndexId>,
-    ) -> Option<(BTreeSet<IndexId>, Vec<(VarId, Source)>)> {
+    ) -> Option<(BTreeSet<IndexId>, Sources)> {
         let signature = joined.builder.signature();
         let is_in_scope = |n: SizeId| {
             signature.sizes.get(n).is_some()
