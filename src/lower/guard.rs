@@ -4,7 +4,7 @@ use super::PASS;
 use super::scope::Nester;
 use crate::base::{Id, IndexId, RelationId, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, RelationRef, Size, View};
+use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
 use crate::loops::{Cond, Decision, List, Part, Real, Segment, Stmt};
 use crate::solver::Relations;
 
@@ -96,11 +96,40 @@ impl Nester<'_> {
                 nester.guarded(rest, body)
             });
         }
+        if let Some(told) = self.of_target(first)? {
+            return self.guarded(&[told], &mut |nester| {
+                nester.know(first);
+                nester.guarded(rest, body)
+            });
+        }
         let cond = self.cond(first)?;
         self.test(cond, &mut |nester| {
             nester.know(first);
             nester.guarded(rest, body)
         })
+    }
+
+    /// What says the same as `exists c. m(a, c) and p(c)` where `a` is a source of the map: `p(m(a))`.
+    fn of_target(&mut self, p: &Pred) -> Result<Option<Pred>> {
+        let Pred::Exists { index, extent, body } = p else { return Ok(None) };
+        let target = Affine::index(*index);
+        let source = |q: &Pred| match q {
+            Pred::Relation { relation: RelationRef::Input(map), args, holds: true } => {
+                let (last, source) = args.split_last()?;
+                let is_told = *last == target && !source.iter().any(|a| a.mentions(*index));
+                let shape = &self.program.signature.relations.get(*map)?.shape;
+                (is_told && shape.last() == Some(extent)).then(|| (*map, source.to_vec()))
+            }
+            _ => None,
+        };
+        let atoms = || body.conjuncts().iter().enumerate();
+        let Some((at, (map, source))) = atoms().find_map(|(at, q)| Some((at, source(q)?))) else { return Ok(None) };
+        let place = [source, vec![Affine::constant(0)]].concat();
+        let Some((less, _)) = self.beside_target(map, &place)? else { return Ok(None) };
+        let found = less.scale(-1)?;
+        let rest =
+            atoms().filter(|(k, _)| *k != at).map(|(_, q)| q.substitute(&|i| (i == *index).then(|| found.clone())));
+        Ok(Some(Pred::all(rest.collect::<Checked<Vec<_>>>()?)))
     }
 
     /// What is zero where the last argument is the target of the others, which are a source of a map, and the entry of that source. The target is
@@ -177,7 +206,12 @@ impl Nester<'_> {
                 let flag = self.computed_relation(*var, *view, args)?;
                 if *holds { Cond::Support(flag) } else { Cond::NoSupport(flag) }
             }
-            Pred::Exists { index, extent, body } => return self.witness(*index, extent, body),
+            Pred::Exists { index, extent, body } => {
+                return match self.of_target(p)? {
+                    Some(told) => self.cond(&told),
+                    None => self.witness(*index, extent, body),
+                };
+            }
         })
     }
 

@@ -266,3 +266,29 @@ fn relations_are_no_maps() {
     }
     assert!(exact > 2000, "{exact} numbers");
 }
+
+/// Tests of the target of a known source are made of the target: nothing is added up to see whether there is one.
+#[test]
+fn tests_of_targets() {
+    let programs = [
+        "param x : [n] real\nmap y : [n] -> [5]\nsum i < n. if y(i) >= 1 then x[i]^2 else x[i]",
+        "param x : [n] real\nparam t : [4] real\nmap y : [n] -> [5]
+         sum i < n. (if y(i) < 4 then t[y(i)] - x[i] else 1) * (if y(i) >= 1 then t[y(i) - 1] - x[i] else 2)",
+        "param x : [n] real\nmap y : [n] -> [5]\nmap z : [n] -> [5]\nsum i < n, j < n. [y(i) <= z(j) or y(i) = 3] * x[i] * x[j]",
+        "param x : [n] real\nmap y : [n] -> [5]\nsum i < n. [i + 1 < n and (exists c < 5. c = y(i + 1) and 2 <= c)] * x[i]^3",
+        "param x : [n, n] real\nmap y : [n, n] -> [5]\nsum i < n. [not (y(i, i) < 2)] * x[i, i]^2",
+    ];
+    for text in programs {
+        let value = compile(text);
+        let loops = value.loops(&mut Stages::new()).expect("it lowers").to_string();
+        assert!(!loops.contains("if r"), "{text}\n{loops}");
+        for function in [value.value_and_gradient(["x"]).expect("one real result"), value] {
+            for size in [1, 4, 9] {
+                let inputs = fitting(&function, size, &mut Numbers::new(size as u64, true));
+                let expected = Expected::of(function.tensor_ssa(), &inputs).expect("it is evaluated");
+                judge(&function, &expected, &inputs, Ways::Raw, false)
+                    .unwrap_or_else(|e| panic!("{text}, {size}: {e}"));
+            }
+        }
+    }
+}

@@ -113,19 +113,20 @@ impl Parser<'_> {
     }
 
     /// Whether the parenthesis here holds the indices of a binder, as in `sum (i < n, j < m) e`, and no argument, as in `sum(x < y)`: it
-    /// holds indices and sizes, and a body stands behind it. What is looked at holds no such parenthesis itself.
-    pub(super) fn indices_in_parentheses(&self) -> bool {
+    /// holds indices and sizes, and a body stands behind it. What is looked at holds no such parenthesis itself. As a function the binder takes so many arguments at most.
+    pub(super) fn indices_in_parentheses(&self, arguments: usize) -> bool {
         let mut lexer = self.lexer.clone();
         let mut problems = Vec::new();
         let mut next = || lexer.next(&mut problems);
         if next().token != Token::Name {
             return false;
         }
-        let (mut depth, mut ranges) = (0usize, false);
+        let (mut depth, mut ranges, mut names) = (0usize, false, 1);
         let end = loop {
             let lexeme = next();
             match lexeme.token {
-                Token::Name | Token::Comma => {}
+                Token::Name => {}
+                Token::Comma => names += 1,
                 Token::Less | Token::LessEqual => ranges = true,
                 Token::RightParen if depth == 0 => break lexeme.span.end,
                 // In front of the first range stand names.
@@ -140,17 +141,13 @@ impl Parser<'_> {
         let begins = behind.token == Token::Dot || starts_operand(behind.token);
         match ranges {
             true => begins,
+            false if behind.token == Token::Dot => names > arguments,
             // `max(a, b)` is a call, also in front of an access, the point of a loop, and words such as `while`.
             false => {
                 let is_body = begins
                     && !matches!(
                         behind.token,
-                        Token::Number { .. }
-                            | Token::Foreign
-                            | Token::Dot
-                            | Token::LeftBracket
-                            | Token::Let
-                            | Token::If
+                        Token::Number { .. } | Token::Foreign | Token::LeftBracket | Token::Let | Token::If
                     );
                 let goes_on = self
                     .text

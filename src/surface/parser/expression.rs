@@ -111,7 +111,7 @@ impl Parser<'_> {
                     return Some(operand);
                 }
                 match self.token() {
-                    Token::LeftParen if !self.indices_in_parentheses() => {
+                    Token::LeftParen if !self.indices_in_parentheses(1) => {
                         self.call(Name { text: "sum".to_owned(), span })
                     }
                     _ => self.binder_indices(BinderKind::Sum, Made::Itself, span),
@@ -121,7 +121,7 @@ impl Parser<'_> {
                 self.advance();
                 let kind = if token == Token::ArgMax { BinderKind::ArgMax } else { BinderKind::ArgMin };
                 match self.token() {
-                    Token::LeftParen if !self.indices_in_parentheses() => self.call(self.name_at(span)),
+                    Token::LeftParen if !self.indices_in_parentheses(1) => self.call(self.name_at(span)),
                     _ => self.binder_indices(kind, Made::Itself, span),
                 }
             }
@@ -145,7 +145,7 @@ impl Parser<'_> {
                         let name = self.name_at(span);
                         Some(self.node(Expr::Name(name.text), span))
                     }
-                    Token::LeftParen if token != Token::Real && self.indices_in_parentheses() => {
+                    Token::LeftParen if token != Token::Real && self.indices_in_parentheses(usize::MAX) => {
                         self.binder_indices(kind, Made::Itself, span)
                     }
                     Token::LeftParen => self.call(self.name_at(span)),
@@ -215,7 +215,7 @@ impl Parser<'_> {
             _ if self.begins_foreign_function(span) => self.foreign_function(span),
             token if !self.current.starts_line && starts_operand(token) && self.is_habit_in_front(span) => None,
             Token::LeftParen if !self.current.starts_line => match self.made(span) {
-                Some(made) if self.indices_in_parentheses() => self.binder_indices(BinderKind::Sum, made, span),
+                Some(made) if self.indices_in_parentheses(1) => self.binder_indices(BinderKind::Sum, made, span),
                 _ => self.call(self.name_at(span)),
             },
             Token::Name if !self.current.starts_line && self.made(span) == Some(Made::Mean) => {
