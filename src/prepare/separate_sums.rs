@@ -9,7 +9,7 @@
 //! part of a row; both are running sums then. Simplification makes one sum of two that stand in each other, and counts what two factors take; here it is one
 //! factor under two tests.
 //!
-//! **It is less work.** It is done where at least half of the points are left, as [`points`] estimates them, and where `t` is no larger than the tensors that the
+//! **It is less work.** It is done where at most half of the points are left, as [`points`] estimates them, and where `t` is no larger than the tensors that the
 //! statement reads and writes. A place that `t` has and nobody reads costs as much as one that is read; what stands there does not matter.
 
 use std::borrow::Cow;
@@ -65,7 +65,7 @@ struct Part {
 }
 
 impl Part {
-    /// The first that leaves half of the points at most.
+    /// The first that leaves at most half of the points.
     fn of(builder: &Builder, open: &OpenStmt) -> Option<Part> {
         let Rhs::Contract { guard, operands, .. } = &open.rhs else { return None };
         open.sums.iter().find_map(|sum| Part::by(sum, open, guard, operands).filter(|part| part.gains(builder, open)))
