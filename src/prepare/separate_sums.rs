@@ -1,11 +1,11 @@
 //! Sums over several indices, each under tests of its own, are computed one after the other.
 //!
 //! ```text
-//! gen I. sum J, k. [p and q] * a * b[.., k, ..]   ==   let t = gen M. sum k. [q] * b[.., k, ..] in gen I. sum J. [p] * a * t[M]
+//! gen I. sum J, k. [p and q] * b[.., k, ..]   ==   let t = gen M. sum k. [q] * b[.., k, ..] in gen I. sum J. [p] * t[M]
 //! ```
 //!
-//! where `q` is all that is asked of `k`, `a` is not read at `k`, and `M` are the other indices that `q` mentions or `b` is read at. It is the distributive law, so
-//! sums are in another order. Sums over a rectangle that ends at a place, `sum a, b. [a <= i and b <= j] * x[a, b]`, are those over its rows of sums over a
+//! where `q` is all that is asked of `k`, and `M` are the other indices that `q` mentions or `b` is read at. The same numbers are added, in another order. Beside
+//! another factor nothing is done: where `q` leaves no `k`, it would be multiplied by 0, and may be NaN. Sums over a rectangle that ends at a place, `sum a, b. [a <= i and b <= j] * x[a, b]`, are those over its rows of sums over a
 //! part of a row; both are running sums then. Simplification makes one sum of two that stand in each other, and counts what two factors take; here it is one
 //! factor under two tests.
 //!
@@ -60,8 +60,8 @@ struct Part {
     needed: Vec<Pred>,
     /// `p`
     rest: Vec<Pred>,
-    /// Which operand is `b`.
-    at: usize,
+    /// `b`
+    operand: Operand,
 }
 
 impl Part {
@@ -73,18 +73,20 @@ impl Part {
 
     fn by(sum: &(IndexId, Size), open: &OpenStmt, guard: &Pred, operands: &[Operand]) -> Option<Part> {
         let k = sum.0;
-        let mut readers = operands.iter().enumerate().filter(|(_, operand)| operand.indices.contains(&k));
-        let (Some((at, b)), None) = (readers.next(), readers.next()) else { return None };
+        let [b] = operands else { return None };
+        if !b.indices.contains(&k) {
+            return None;
+        }
         let (asked, rest): (Vec<Pred>, Vec<Pred>) = guard.conjuncts().iter().cloned().partition(|p| p.mentions(k));
         let others = || open.gens.iter().chain(&open.sums).filter(|(i, _)| *i != k);
         let is_axis = |i: IndexId| b.indices.contains(&i) || asked.iter().any(|p| p.mentions(i));
         let (axes, outside): (Scope, Scope) = others().cloned().partition(|(i, _)| is_axis(*i));
         let needed = rest.iter().filter(|p| !outside.iter().any(|(i, _)| p.mentions(*i))).cloned().collect();
-        (!outside.is_empty()).then_some(Part { sum: sum.clone(), axes, asked, needed, rest, at })
+        (!outside.is_empty()).then_some(Part { sum: sum.clone(), axes, asked, needed, rest, operand: b.clone() })
     }
 
     fn gains(&self, builder: &Builder, open: &OpenStmt) -> bool {
-        let Rhs::Contract { guard, operands, .. } = &open.rhs else { return false };
+        let Rhs::Contract { guard, .. } = &open.rhs else { return false };
         let count = |scope: &Scope, guard: &Pred| points(scope, guard, &Hints::new(), &**builder.signature());
         let all: Scope = open.gens.iter().chain(&open.sums).cloned().collect();
         let inner: Scope = self.axes.iter().chain([&self.sum]).cloned().collect();
@@ -93,25 +95,21 @@ impl Part {
         let second = count(&outer, &Pred::all(self.rest.iter().cloned()));
         let is_less = |a: &Growth, b: &Growth| a.compare(b) != Ordering::Greater;
         let elements = |scope: &Scope| count(scope, &Pred::True);
-        let read = |operand: &Operand| all.iter().filter(|(i, _)| operand.indices.contains(i)).cloned().collect();
-        let mut known = operands.iter().map(read).chain([open.gens.clone()]);
+        let read: Scope = all.iter().filter(|(i, _)| self.operand.indices.contains(i)).cloned().collect();
         let stored = elements(&self.axes);
         is_less(&first.add(&second).scale(2.0), &count(&all, guard))
-            && known.any(|scope| is_less(&stored, &elements(&scope)))
+            && [&read, &open.gens].into_iter().any(|scope| is_less(&stored, &elements(scope)))
     }
 
     /// The statement over the sum, which becomes a statement.
     fn apart(self, builder: &mut Builder, open: &OpenStmt) -> Result<OpenStmt> {
-        let Rhs::Contract { operands, .. } = &open.rhs else { return Ok(open.clone()) };
         let mut guard = Pred::all(self.asked);
         for p in &self.needed {
             guard = guard.and(builder.freshen(p, &|_| None)?);
         }
-        let mut operands = operands.clone();
-        let b = &mut operands[self.at];
         let indices = self.axes.iter().map(|(i, _)| *i).collect();
-        let first = builder.contract(&self.axes, std::slice::from_ref(&self.sum), guard, vec![b.clone()])?;
-        *b = Operand { var: first, indices };
+        let first = builder.contract(&self.axes, std::slice::from_ref(&self.sum), guard, vec![self.operand])?;
+        let operands = vec![Operand { var: first, indices }];
         let is_left = |(i, _): &&(IndexId, Size)| *i != self.sum.0;
         let sums: Scope = open.sums.iter().filter(is_left).cloned().collect();
         let rhs = Rhs::Contract {
