@@ -41,7 +41,7 @@ pub const TERMS_PER_EXPRESSION: u64 = 1 << 6;
 /// How far a budget may be exceeded.
 pub const SLACK: u64 = 1 << 22;
 
-/// More than there are passes from a text to loop nests, checking, deriving and simplifying among them.
+/// At least as many as there are passes from a text to loop nests, checking, deriving and simplifying among them.
 pub const PASSES: u64 = 59;
 
 /// What a pass may spend on a program of so many terms or statements.

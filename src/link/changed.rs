@@ -31,7 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::IndexId;
 use crate::index::{Affine, Checked, Size, Var};
 use crate::loops::{
-    Bound, BufferId, Cond, Domain, Fresh, Place, Real, RealId, Stmt, defined, loads, mentioned, reads, stores,
+    Bound, BufferId, Cond, Domain, Fresh, Place, Real, RealId, Stmt, declared, defined, loads, mentioned, reads, stores,
 };
 use unchanged::{Number, Registers, Test};
 
@@ -357,13 +357,7 @@ fn before_loop(body: &mut Vec<Stmt>, index: IndexId, a: &Affine, states: &States
 
 /// Whether a statement reads registers that it does not define.
 fn reads_outside(stmt: &Stmt) -> bool {
-    let mut own = BTreeSet::new();
-    stmt.visit(&mut |stmt| {
-        own.extend(match stmt {
-            Stmt::Define(r, _) | Stmt::Local(r) => Some(*r),
-            _ => None,
-        })
-    });
+    let own = declared([stmt]);
     reads([stmt], |r| !own.contains(&r))
 }
 

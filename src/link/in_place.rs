@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 use crate::base::IndexId;
 use crate::index::{Affine, Var};
-use crate::loops::{BufferId, Domain, Place, Real, Stmt, changed, defined, loads, mentioned, reads, stores};
+use crate::loops::{BufferId, Domain, Place, Real, Stmt, changed, declared, defined, loads, mentioned, reads, stores};
 
 /// Where a statement is: its number in the order of the program, and the loops around it.
 struct Event<'a> {
@@ -135,12 +135,9 @@ fn movable(body: &[Stmt], first: usize, last: usize) -> Option<Vec<usize>> {
     let (mut moved, mut stay): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
     for at in (first..=last).rev() {
         let own = std::slice::from_ref(&body[at]);
-        let (mut declared, changes) = (BTreeSet::new(), changed(own));
-        body[at].visit(&mut |stmt| {
-            declared.extend(if let Stmt::Define(r, _) | Stmt::Local(r) = stmt { Some(*r) } else { None })
-        });
-        let is_wanted = defined(own).iter().any(|i| indices.contains(i))
-            || declared.iter().chain(&changes).any(|r| reals.contains(r));
+        let (made, changes) = (declared(own), changed(own));
+        let is_wanted =
+            defined(own).iter().any(|i| indices.contains(i)) || made.iter().chain(&changes).any(|r| reals.contains(r));
         if at != last && !is_wanted {
             stay.push(at);
             continue;

@@ -107,5 +107,5 @@ pub(crate) use effects::{adds_where_told, changed_outside, changes_outside, has_
 pub use onwards::searches_onwards;
 pub use parse::parse;
 pub(crate) use rename::{Fresh, inside_of_loops};
-pub(crate) use visit::{Outlook, changed, could_jam, loads, mentioned, reads, stored, stores};
+pub(crate) use visit::{Outlook, changed, could_jam, declared, loads, mentioned, reads, stored, stores};
 pub use visit::{can_jam, defined, outer_extrema, outer_sums, outside_loops, stands_alone};

@@ -229,6 +229,19 @@ pub(crate) fn stored(body: &[Stmt]) -> Vec<BufferId> {
     buffers
 }
 
+/// The registers that statements declare or define.
+pub(crate) fn declared<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> BTreeSet<RealId> {
+    let mut declared = BTreeSet::new();
+    for stmt in stmts {
+        stmt.visit(&mut |stmt| {
+            if let Stmt::Define(r, _) | Stmt::Local(r) = stmt {
+                declared.insert(*r);
+            }
+        });
+    }
+    declared
+}
+
 /// The registers that statements [change](Stmt::changes).
 pub(crate) fn changed<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> BTreeSet<RealId> {
     let mut changed = BTreeSet::new();

@@ -124,23 +124,27 @@ impl Nester<'_> {
         };
         let atoms = || body.conjuncts().iter().enumerate();
         let Some((at, (map, source))) = atoms().find_map(|(at, q)| Some((at, source(q)?))) else { return Ok(None) };
-        let place = [source, vec![Affine::constant(0)]].concat();
-        let Some((less, _)) = self.beside_target(map, &place)? else { return Ok(None) };
-        let found = less.scale(-1)?;
+        let Some((found, _)) = self.target_of(map, &source)? else { return Ok(None) };
         let rest =
             atoms().filter(|(k, _)| *k != at).map(|(_, q)| q.substitute(&|i| (i == *index).then(|| found.clone())));
         Ok(Some(Pred::all(rest.collect::<Checked<Vec<_>>>()?)))
     }
 
-    /// What is zero where the last argument is the target of the others, which are a source of a map, and the entry of that source. The target is
-    /// loaded where the source is known: in a loop over targets it is compared, and not looked for. Nothing where the source may be out of range.
+    /// What is zero where the last argument is the target of the others, which are a source of a map, and the entry of that source. In a loop over targets
+    /// the target is compared, and not looked for.
     fn beside_target(&mut self, map: RelationId, args: &[Affine]) -> Result<Option<(Affine, Affine)>> {
         let Some((last, source)) = args.split_last() else { return Ok(None) };
+        let known = self.target_of(map, source)?;
+        known.map(|(target, entry)| Ok((last.sub(&target)?, entry))).transpose()
+    }
+
+    /// The target of a source of a map, loaded where the source is known, and the entry of the source. Nothing where the source may be out of range.
+    fn target_of(&mut self, map: RelationId, source: &[Affine]) -> Result<Option<(Affine, Affine)>> {
         if !self.program.signature.is_map(RelationRef::Input(map)) {
             return Ok(None);
         }
-        if let Some((target, entry)) = self.target_known(map, source) {
-            return Ok(Some((last.sub(&target)?, entry)));
+        if let Some(known) = self.target_known(map, source) {
+            return Ok(Some(known));
         }
         let shape = self.program.signature.relations[map].shape.clone();
         let Some((extent, sources)) = shape.split_last() else { return Ok(None) };
@@ -155,7 +159,7 @@ impl Nester<'_> {
                 })?;
             }
         }
-        loaded.map(|(target, entry)| Ok((last.sub(&target.into())?, entry))).transpose()
+        Ok(loaded.map(|(target, entry)| (target.into(), entry)))
     }
 
     /// What has to hold for arguments of a map to begin with a source; nothing of other relations.

@@ -25,7 +25,7 @@ use super::vectorise::is_short;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::Affine;
-use crate::loops::{BufferId, Decision, Domain, Fresh, Place, Program, Real, RealId, Stmt, defined};
+use crate::loops::{BufferId, Decision, Domain, Fresh, Place, Program, Real, RealId, Stmt, changed, declared, defined};
 use crate::scalar::{Comparison, Op};
 
 /// Beyond which a number is scaled before its reciprocal is taken, and by what.
@@ -90,13 +90,8 @@ impl Invariant<'_> {
 
     /// Takes out of the body of a loop what makes divisors that it does not change.
     fn leaving(&self, body: &mut Vec<Stmt>, index: IndexId, around: &Around) -> Vec<Stmt> {
-        let (mut own, mut wanted) = (BTreeSet::new(), BTreeSet::new());
-        body.iter().for_each(|stmt| {
-            stmt.visit(&mut |stmt| {
-                own.extend(made(stmt));
-                wanted.extend(if let Stmt::Define(_, real) = stmt { division(real).map(|(_, d)| d) } else { None });
-            })
-        });
+        let mut own = own(body);
+        let mut wanted: BTreeSet<RealId> = quotients(body).into_iter().map(|(_, d)| d).collect();
         if wanted.is_disjoint(&own) {
             return Vec::new();
         }
@@ -140,12 +135,6 @@ impl Invariant<'_> {
         };
         dims.len() == place.at.len() && place.at.iter().zip(dims).all(is_there)
     }
-}
-
-/// The register that a statement makes or changes.
-fn made(stmt: &Stmt) -> BTreeSet<RealId> {
-    let declared = if let Stmt::Define(r, _) | Stmt::Local(r) = stmt { Some(*r) } else { None };
-    stmt.changes().into_iter().chain(declared).collect()
 }
 
 /// What a number is scaled by, if it is, and its reciprocal.
@@ -254,16 +243,21 @@ impl Pass {
 
 /// What the body of a loop divides by and does not change, where it changes what is divided.
 fn divisors(body: &[Stmt]) -> BTreeSet<RealId> {
-    let mut own = BTreeSet::new();
+    let own = own(body);
+    let known = quotients(body).into_iter().filter(|(a, d)| own.contains(a) && !own.contains(d));
+    known.map(|(_, d)| d).collect()
+}
+
+/// What a body divides, and by what.
+fn quotients(body: &[Stmt]) -> Vec<(RealId, RealId)> {
     let mut quotients = Vec::new();
-    for stmt in body {
-        stmt.visit(&mut |stmt| {
-            own.extend(made(stmt));
-            if let Stmt::Define(_, real) = stmt {
-                quotients.extend(division(real));
-            }
-        });
-    }
-    quotients.retain(|(a, d)| own.contains(a) && !own.contains(d));
-    quotients.into_iter().map(|(_, d)| d).collect()
+    body.iter().for_each(|stmt| {
+        stmt.visit(&mut |stmt| quotients.extend(if let Stmt::Define(_, real) = stmt { division(real) } else { None }))
+    });
+    quotients
+}
+
+/// The registers that a body makes or changes.
+fn own(body: &[Stmt]) -> BTreeSet<RealId> {
+    declared(body).into_iter().chain(changed(body)).collect()
 }

@@ -33,8 +33,8 @@ use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred};
 use crate::loops::{
-    Bound, Buffer, BufferId, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed, defined,
-    loads, mentioned, outer_sums, reads, stored, title,
+    Bound, Buffer, BufferId, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed,
+    declared, defined, loads, mentioned, outer_sums, reads, stored, title,
 };
 use crate::solver::Facts;
 
@@ -204,19 +204,6 @@ fn growing(stmt: &Stmt, beside: &[Stmt], around: &Path, before: &[&Stmt], nest: 
         body: body.clone(),
         sums: sums.into_iter().collect(),
     })
-}
-
-/// The registers that statements declare or define.
-fn declared(body: &[Stmt]) -> BTreeSet<RealId> {
-    let mut declared = BTreeSet::new();
-    for stmt in body {
-        stmt.visit(&mut |stmt| {
-            if let Stmt::Local(r) | Stmt::Define(r, _) = stmt {
-                declared.insert(*r);
-            }
-        });
-    }
-    declared
 }
 
 /// The definitions of the numbers from outside that statements read, in order; nothing where some are no plain numbers.

@@ -41,7 +41,7 @@ use crate::error::Result;
 use crate::index::Affine;
 use crate::loops::{
     Bound, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt,
-    has_loop, loads, stores,
+    changed, has_loop, loads, stores,
 };
 
 /// Cuts sums along columns into those of blocks of rows.
@@ -312,17 +312,25 @@ fn in_row(place: &Place, i: IndexId, j: IndexId) -> bool {
     column.as_index() == Some(j) && others.iter().any(|a| a.as_index() == Some(i))
 }
 
+/// Whether a statement computes numbers, under tests or not.
+// Tests nest to a bounded depth.
+pub(super) fn is_number(stmt: &Stmt) -> bool {
+    match stmt {
+        Stmt::Define(..) | Stmt::Local(_) | Stmt::Assign(..) => true,
+        Stmt::If { body, .. } => body.iter().all(is_number),
+        _ => false,
+    }
+}
+
 /// Those of some statements that others need: what these read, and what that reads.
-fn needed(stmts: Vec<Stmt>, by: &[Stmt]) -> Vec<Stmt> {
+pub(super) fn needed(stmts: Vec<Stmt>, by: &[Stmt]) -> Vec<Stmt> {
     let mut read = BTreeSet::new();
     let note = |stmt: &Stmt, read: &mut BTreeSet<RealId>| {
         stmt.visit(&mut |stmt| {
             stmt.visit_reads(&mut |r| {
                 read.insert(r);
             });
-            if let Stmt::Accumulate(r, _) | Stmt::MulAdd(r, ..) = stmt {
-                read.insert(*r);
-            }
+            read.extend(stmt.changes());
         });
     };
     by.iter().for_each(|stmt| note(stmt, &mut read));
@@ -330,6 +338,7 @@ fn needed(stmts: Vec<Stmt>, by: &[Stmt]) -> Vec<Stmt> {
     for stmt in stmts.into_iter().rev() {
         let keep = match &stmt {
             Stmt::Define(r, _) | Stmt::Local(r) => read.contains(r),
+            stmt if is_number(stmt) => !changed([stmt]).is_disjoint(&read),
             _ => true,
         };
         if keep {

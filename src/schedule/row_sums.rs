@@ -26,13 +26,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::fuse;
+use super::row_blocks::{is_number, needed};
 use super::unroll_outer::few;
 use crate::base::{Arena, IndexId};
 use crate::error::{Error, Result};
 use crate::index::Affine;
 use crate::loops::{
-    Buffer, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed, has_calls, has_loop,
-    loads, outer_sums, stores, title,
+    Buffer, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_calls, has_loop, loads,
+    outer_sums, stores, title,
 };
 
 /// Makes sums of rows of their own.
@@ -137,7 +138,7 @@ impl Sum {
         let mut names = Fresh::after(&nest.body);
         let place = |i: IndexId, j: IndexId| Place { buffer, at: vec![i.into(), j.into()] };
 
-        let first = needed(&self.first, &self.row);
+        let first = needed(self.first.clone(), &self.row);
         let mut body = names.body(&[first.as_slice(), &self.row].concat())?;
         // The sum is declared where it was.
         let at = first.iter().position(|stmt| *stmt == Stmt::Local(self.r));
@@ -149,7 +150,7 @@ impl Sum {
         let columns = Stmt::one_by_one(self.j, self.columns.clone(), body);
         let rows = Stmt::one_by_one(self.i, self.rows.clone(), vec![columns]);
         let decisions = vec![Decision::RowSums {}];
-        let mut body = needed(&self.before, std::slice::from_ref(&rows));
+        let mut body = needed(self.before.clone(), std::slice::from_ref(&rows));
         body.push(rows);
         let rows = Nest { buffers: vec![buffer], decisions, body };
 
@@ -162,38 +163,6 @@ impl Sum {
         rest.body = [self.before.as_slice(), &[columns]].concat();
         Ok([rows, rest])
     }
-}
-
-/// Whether a statement computes numbers, under tests or not.
-// Tests nest to a bounded depth.
-fn is_number(stmt: &Stmt) -> bool {
-    match stmt {
-        Stmt::Define(..) | Stmt::Local(_) | Stmt::Assign(..) => true,
-        Stmt::If { body, .. } => body.iter().all(is_number),
-        _ => false,
-    }
-}
-
-/// Those of some statements that compute numbers which others read or change.
-fn needed(first: &[Stmt], others: &[Stmt]) -> Vec<Stmt> {
-    let mut wanted = changed(others);
-    let read = |stmt: &Stmt, wanted: &mut BTreeSet<RealId>| {
-        stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| wanted.extend([r])));
-    };
-    others.iter().for_each(|stmt| read(stmt, &mut wanted));
-    let mut kept = Vec::new();
-    for stmt in first.iter().rev() {
-        let is_wanted = match stmt {
-            Stmt::Define(r, _) | Stmt::Local(r) => wanted.contains(r),
-            stmt => !changed([stmt]).is_disjoint(&wanted),
-        };
-        if is_wanted {
-            read(stmt, &mut wanted);
-            kept.push(stmt.clone());
-        }
-    }
-    kept.reverse();
-    kept
 }
 
 /// Whether a statement inside of a row computes numbers, and reads nothing of the sum over rows.

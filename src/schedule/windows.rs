@@ -17,15 +17,14 @@
 //! innermost one. The inner loops have a few values, as literals, and are bounded by the index of the last of the others, which is not so, and not the
 //! outermost one: rows stay together.
 
-use std::collections::BTreeSet;
-
 use super::interchange::ordered;
 use super::machine::SHORT;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked};
 use crate::loops::{
-    Bound, Decision, Domain, Program, RealId, Stmt, changed, has_calls, has_loop, loads, outer_sums, reads, stores,
+    Bound, Decision, Domain, Program, RealId, Stmt, changed, declared, has_calls, has_loop, loads, outer_sums, reads,
+    stores,
 };
 
 /// Moves loops over offsets outwards.
@@ -73,13 +72,20 @@ impl<'a> Chain<'a> {
     /// The loops, unless an iteration depends on what another one has done.
     fn free(self) -> Option<Chain<'a>> {
         let sums = outer_sums(self.innermost);
-        let mut own: BTreeSet<RealId> = BTreeSet::new();
+        let own = declared(self.innermost);
         let mut is_plain = true;
         self.innermost.iter().for_each(|stmt| {
-            stmt.visit(&mut |stmt| match stmt {
-                Stmt::Define(r, _) | Stmt::Local(r) => drop(own.insert(*r)),
-                Stmt::Assign(..) | Stmt::Accumulate(..) | Stmt::MulAdd(..) | Stmt::Store(..) | Stmt::If { .. } => {}
-                _ => is_plain = false,
+            stmt.visit(&mut |stmt| {
+                is_plain &= matches!(
+                    stmt,
+                    Stmt::Define(..)
+                        | Stmt::Local(_)
+                        | Stmt::Assign(..)
+                        | Stmt::Accumulate(..)
+                        | Stmt::MulAdd(..)
+                        | Stmt::Store(..)
+                        | Stmt::If { .. }
+                )
             })
         });
         let at_all = |i: &IndexId, at: &[Affine]| at.iter().any(|a| a.as_index() == Some(*i));
