@@ -218,6 +218,7 @@ decisions! {
     }
     "peel" {
         Peeled {} "the ends, where bounds of sums depend on the place, have loops of their own"
+        Ends {} "loops are cut where what they test of their index changes"
     }
     "distribute" {
         Once {} "it is for all rows, whose nest would compute it in each of its parts"

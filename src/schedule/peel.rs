@@ -11,36 +11,83 @@
 //!
 //! Each value of `i` is in exactly one of them, also where the middle is empty. The middle one can then run in lanes, which is why this is
 //! done; where it cannot, the loop stays whole.
+//!
+//! Loops at the top of nests that test where their index is, as stencils do at their ends, are cut where the tests change, as
+//! [`split`](super::split) cuts those inside; nests are not made one any more, so nothing is lost by it. This too is done where a piece then runs in lanes:
+//!
+//! ```text
+//! for i in 0 .. n - 1              for i in 0 .. min(n - 1, 0)
+//!   local r                          y[i] = 0
+//!   if 0 <= i - 1           ==     for i in max(0, 1) .. n - 1
+//!     r := x[i - 1]                  y[i] = x[i - 1]
+//!   y[i] = r
+//! ```
 
-use super::vectorise::independent;
+use super::contract::Contraction;
+use super::split::innermost::pieces_of;
+use super::vectorise::{Plan, independent};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Var};
-use crate::loops::{Bound, Decision, Domain, Fresh, Nest, Program, Stmt};
+use crate::loops::{Bound, Cond, Decision, Domain, Fresh, Nest, Program, Stmt};
+use crate::solver::Facts;
 
-/// Cuts the outer loops whose middle can run in lanes.
+/// Cuts the outer loops of which a piece can run in lanes.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    Ok(program.nests.iter_mut().try_for_each(peel)?)
+    let facts = program.signature.facts();
+    Ok(program.nests.iter_mut().try_for_each(|nest| peel(nest, &facts))?)
 }
 
-fn peel(nest: &mut Nest) -> Checked<()> {
+fn peel(nest: &mut Nest, facts: &Facts) -> Checked<()> {
     let mut names = Fresh::after(&nest.body);
     let mut body = Vec::with_capacity(nest.body.len());
-    let mut cut = false;
     for stmt in std::mem::take(&mut nest.body) {
-        match three(&stmt, &mut names)? {
-            Some(parts) => {
-                cut = true;
-                body.extend(parts);
-            }
-            None => body.push(stmt),
+        let (parts, decision) = match three(&stmt, &mut names)? {
+            Some(parts) => (Vec::from(parts), Decision::Peeled {}),
+            None => match at_tests(&stmt, facts, &mut names)? {
+                Some(parts) => (parts, Decision::Ends {}),
+                None => {
+                    body.push(stmt);
+                    continue;
+                }
+            },
+        };
+        body.extend(parts);
+        if !nest.decisions.contains(&decision) {
+            nest.decisions.push(decision);
         }
     }
     nest.body = body;
-    if cut {
-        nest.decisions.push(Decision::Peeled {});
-    }
     Ok(())
+}
+
+/// The pieces of a loop that tests its index, of which one can run in lanes where the whole loop cannot.
+fn at_tests(stmt: &Stmt, facts: &Facts, names: &mut Fresh) -> Checked<Option<Vec<Stmt>>> {
+    let has_lanes = |stmts: &[Stmt]| Plan::of_body(stmts, Contraction::default()).any_vector(stmts);
+    if has_lanes(std::slice::from_ref(stmt)) {
+        return Ok(None);
+    }
+    if tests_one_place(stmt) {
+        return Ok(None);
+    }
+    Ok(pieces_of(stmt, facts, names)?.filter(|pieces| has_lanes(pieces)))
+}
+
+/// Whether a loop tests for a place that is no literal. If its step of a loop over time changes that one alone, this is worth more than lanes.
+fn tests_one_place(stmt: &Stmt) -> bool {
+    let mut found = false;
+    stmt.visit(&mut |stmt| {
+        let Stmt::If { cond, .. } = stmt else { return };
+        let mut conds = vec![cond];
+        while let Some(cond) = conds.pop() {
+            match cond {
+                Cond::All(inner) | Cond::Any(inner) => conds.extend(inner),
+                Cond::Zero(a) | Cond::NonZero(a) => found |= a.terms().len() > 1,
+                Cond::NonNegative(_) | Cond::Support(_) | Cond::NoSupport(_) => {}
+            }
+        }
+    });
+    found
 }
 
 /// From where, and up to where, bounds do not depend on the outer index.

@@ -14,8 +14,8 @@
 //! again and again. Of loops around others [rows at the borders](rows) are told from the rest. [Innermost loops](innermost) are cut at all their
 //! tests, and loops around sums over a few places next to them where these places [are others](taps).
 
-mod innermost;
-mod rows;
+pub(super) mod innermost;
+pub(super) mod rows;
 pub(super) mod taps;
 
 use super::vectorise::literal;

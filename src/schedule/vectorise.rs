@@ -92,21 +92,26 @@ impl Outlook for Plan<'_> {
 impl<'a> Plan<'a> {
     /// What the pass makes of a nest in which these products went into sums.
     pub(super) fn of(nest: &Nest, contraction: Contraction) -> Self {
-        Plan { contraction, ..Plan::default() }.for_nest(nest)
+        Plan::of_body(&nest.body, contraction)
+    }
+
+    /// The same of the statements of a nest.
+    pub(super) fn of_body(body: &[Stmt], contraction: Contraction) -> Self {
+        Plan { contraction, ..Plan::default() }.for_body(body)
     }
 
     /// The same, where some buffers have other axes last by then.
     pub(super) fn under(last: &'a Last, nest: &Nest, contraction: Contraction) -> Self {
-        Plan { contraction, last: Some(last), ..Plan::default() }.for_nest(nest)
+        Plan { contraction, last: Some(last), ..Plan::default() }.for_body(&nest.body)
     }
 
-    fn for_nest(mut self, nest: &Nest) -> Self {
+    fn for_body(mut self, body: &[Stmt]) -> Self {
         let plan = &mut self;
-        plan.run_parallel(&nest.body);
-        plan.run_in_lanes(&nest.body);
-        if plan.interleave(&nest.body, 1, false) {
-            plan.block(&nest.body);
-            plan.block_sums(&nest.body, None);
+        plan.run_parallel(body);
+        plan.run_in_lanes(body);
+        if plan.interleave(body, 1, false) {
+            plan.block(body);
+            plan.block_sums(body, None);
         }
         self
     }
@@ -131,6 +136,11 @@ impl<'a> Plan<'a> {
     pub(super) fn is_vector(&self, stmt: &Stmt) -> bool {
         let Stmt::For { index, lanes, jam, .. } = stmt else { return false };
         self.lanes(*index, *lanes) > 1 || self.jam(*index, *jam) > 1
+    }
+
+    /// Whether one of these loops runs in lanes.
+    pub(super) fn any_vector(&self, stmts: &[Stmt]) -> bool {
+        stmts.iter().any(|stmt| self.is_vector(stmt))
     }
 
     fn apply(&self, body: &mut [Stmt]) {

@@ -34,6 +34,28 @@ pub(super) fn cut(nest: &mut Nest, facts: &Facts) -> Checked<bool> {
     Ok(cutter.found)
 }
 
+/// Whether a loop of this body has tests, and no long loop, inside.
+fn may_be_cut(body: &[Stmt]) -> bool {
+    !body.iter().any(has_long_loop) && body.iter().any(|stmt| matches!(stmt, Stmt::If { .. }))
+}
+
+/// The pieces of a loop without long ones inside, whose bounds decide tests; nothing where they decide none.
+pub(in super::super) fn pieces_of(stmt: &Stmt, known: &Facts, names: &mut Fresh) -> Checked<Option<Vec<Stmt>>> {
+    let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
+    if !may_be_cut(body) {
+        return Ok(None);
+    }
+    let Some(pieces) = pieces(*index, (lower, upper), body, known)? else { return Ok(None) };
+    let mut loops = Vec::with_capacity(pieces.len());
+    for (lower, upper, body) in pieces {
+        names.again();
+        let index = names.index(*index);
+        let body = renamed(names, &body)?;
+        loops.push(Stmt::one_by_one(index, Domain::Range { lower, upper }, body));
+    }
+    Ok(Some(loops))
+}
+
 /// Makes other bodies of the outermost loops of a nest, of whose indices the ranges are known there.
 pub(super) fn in_loops(
     nest: &mut Nest,
@@ -82,18 +104,10 @@ impl Cutter {
         let mut out = Vec::with_capacity(stmts.len());
         for mut stmt in stmts {
             match &mut stmt {
-                Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. }
-                    if !body.iter().any(has_long_loop) && body.iter().any(|stmt| matches!(stmt, Stmt::If { .. })) =>
-                {
-                    let index = *index;
-                    if let Some(pieces) = pieces(index, (lower, upper), body, known)? {
+                Stmt::For { body, .. } if may_be_cut(body) => {
+                    if let Some(pieces) = pieces_of(&stmt, known, &mut self.names)? {
                         self.found = true;
-                        for (lower, upper, body) in pieces {
-                            self.names.again();
-                            let index = self.names.index(index);
-                            let body = self.renamed(&body)?;
-                            out.push(Stmt::one_by_one(index, Domain::Range { lower, upper }, body));
-                        }
+                        out.extend(pieces);
                         continue;
                     }
                 }
@@ -111,26 +125,26 @@ impl Cutter {
         }
         Ok(out)
     }
+}
 
-    /// Statements under new names, in which a register that gets one value for sure is that value.
-    fn renamed(&mut self, body: &[Stmt]) -> Checked<Vec<Stmt>> {
-        let mut out = Vec::with_capacity(body.len());
-        for (at, stmt) in body.iter().enumerate() {
-            match stmt {
-                Stmt::Local(r) => match value(*r, &body[at + 1..]) {
-                    Value::None => {
-                        let zero = Stmt::Define(*r, Real::Literal(0.0));
-                        out.extend(self.names.body(&[zero])?);
-                    }
-                    Value::One => {}
-                    Value::Some => out.extend(self.names.body(std::slice::from_ref(stmt))?),
-                },
-                Stmt::Assign(r, x) if is_value(body, *r) => self.names.alias(*r, *x),
-                stmt => out.extend(self.names.body(std::slice::from_ref(stmt))?),
-            }
+/// Statements under new names, in which a register that gets one value for sure is that value.
+fn renamed(names: &mut Fresh, body: &[Stmt]) -> Checked<Vec<Stmt>> {
+    let mut out = Vec::with_capacity(body.len());
+    for (at, stmt) in body.iter().enumerate() {
+        match stmt {
+            Stmt::Local(r) => match value(*r, &body[at + 1..]) {
+                Value::None => {
+                    let zero = Stmt::Define(*r, Real::Literal(0.0));
+                    out.extend(names.body(&[zero])?);
+                }
+                Value::One => {}
+                Value::Some => out.extend(names.body(std::slice::from_ref(stmt))?),
+            },
+            Stmt::Assign(r, x) if is_value(body, *r) => names.alias(*r, *x),
+            stmt => out.extend(names.body(std::slice::from_ref(stmt))?),
         }
-        Ok(out)
     }
+    Ok(out)
 }
 
 /// What becomes of a register behind its declaration.

@@ -66,7 +66,7 @@ impl Pass {
 }
 
 /// Statements without the tests that are decided, in loops too.
-fn within(body: &[Stmt], known: &Facts) -> Checked<Vec<Stmt>> {
+pub(in super::super) fn within(body: &[Stmt], known: &Facts) -> Checked<Vec<Stmt>> {
     let mut out = decided(body, known)?;
     for stmt in &mut out {
         match stmt {
