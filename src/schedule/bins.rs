@@ -23,7 +23,7 @@
 //! So it may depend on the data which of the two is run: a nest has both, and arrays of bins that are empty where the relation is small.
 //!
 //! **What is taken**: an innermost loop over a row of a view of a matrix that is not in the order of the relation, inside of loops that come to
-//! each entry, so that there is no more work. Of what it computes, one number that is loaded through the entry's place, or made of such, depends
+//! each entry, so that there is no more work. Of what it computes, a few numbers that are loaded through the entry's place, or made of such, depend
 //! on the entry alone; all else takes the entry's coordinates at most. So what is multiplied by a row of a dense matrix, `X[k] * D[i, l]`, is
 //! put in bins and the rows are not.
 
@@ -116,10 +116,10 @@ pub(super) fn run(program: Program, _: Option<&Sizes<'_>>) -> Result<Program> {
             };
             let mut other = vec![stmt.clone()];
             for terms in &found {
-                let workspace = Buffer::workspace(name.clone(), Some(terms.array.relation), Vec::new());
-                let buffer = binned.buffers.push(workspace);
-                binned.nests.push(terms.nest(&shared, buffer, &mut binned.arrays));
-                terms.read(&mut other, buffer, &mut binned.arrays);
+                let workspace = || Buffer::workspace(name.clone(), Some(terms.array.relation), Vec::new());
+                let buffers: Vec<BufferId> = terms.terms.iter().map(|_| binned.buffers.push(workspace())).collect();
+                terms.read(&mut other, &buffers, &mut binned.arrays);
+                binned.nests.push(terms.nest(&shared, buffers, &mut binned.arrays));
             }
             let all = first.part(Binned::All, &mut binned.arrays);
             // Other loops of the nest have names of their own.
@@ -172,6 +172,9 @@ fn reads(stmt: &Stmt, which: impl Fn(RealId) -> bool) -> bool {
     any
 }
 
+/// How many numbers of an entry go into bins.
+pub(super) const MAX_TERMS: usize = 4;
+
 /// A loop whose terms can be computed in bins.
 struct Terms {
     /// The loop index, and the place of its entry in the order of the relation.
@@ -181,11 +184,11 @@ struct Terms {
     array: Array,
     /// The index that is the first coordinate of all entries of the loop.
     row: IndexId,
-    /// What computes a term, with the arrays of the view in place of those of bins.
+    /// What computes the terms, with the arrays of the view in place of those of bins.
     body: Vec<Stmt>,
-    /// The term.
-    term: RealId,
-    /// What the loop does with it.
+    /// The terms.
+    terms: Vec<RealId>,
+    /// What the loop does with them.
     rest: Vec<Stmt>,
 }
 
@@ -236,9 +239,11 @@ impl Finder<'_> {
         }
         let mut used = BTreeSet::new();
         rest.iter().for_each(|stmt| stmt.visit_reads(&mut |r| used.extend(Some(r).filter(|r| gathered.contains(r)))));
-        let (Some(term), 1) = (used.first().copied(), used.len()) else { return None };
-        let computes = |stmt: &&Stmt| matches!(stmt, Stmt::Define(r, _) if *r == term);
-        let (of_term, besides): (Vec<&Stmt>, Vec<&Stmt>) = own.iter().partition(|stmt| computes(stmt));
+        if !(1..=MAX_TERMS).contains(&used.len()) {
+            return None;
+        }
+        let computes = |stmt: &&Stmt| matches!(stmt, Stmt::Define(r, _) if used.contains(r));
+        let (of_terms, besides): (Vec<&Stmt>, Vec<&Stmt>) = own.iter().partition(|stmt| computes(stmt));
         let with_besides = |stmts: &[&Stmt]| {
             let all = besides.iter().chain(stmts).map(|stmt| (*stmt).clone()).collect();
             needed(all, |stmt| stmts.contains(&stmt))
@@ -247,7 +252,8 @@ impl Finder<'_> {
         if rest.iter().flat_map(Stmt::defines).any(|i| i == entry) {
             return None;
         }
-        Some(Terms { index, entry, array: array.clone(), row, body: with_besides(&of_term), term, rest })
+        let (body, terms) = (with_besides(&of_terms), used.into_iter().collect());
+        Some(Terms { index, entry, array: array.clone(), row, body, terms, rest })
     }
 }
 
@@ -257,7 +263,7 @@ impl Terms {
     }
 
     /// The nest that stores the terms, with those of the numbers before the loop that it reads.
-    fn nest(&self, shared: &[(RealId, &Stmt)], terms: BufferId, arrays: &mut Arena<ArrayId, Array>) -> Nest {
+    fn nest(&self, shared: &[(RealId, &Stmt)], buffers: Vec<BufferId>, arrays: &mut Arena<ArrayId, Array>) -> Nest {
         let at = || Affine::from(self.index);
         let axis = |k: usize| self.array.axes.get(k).copied().unwrap_or(0);
         let (first, last) = (axis(0), axis(1));
@@ -275,7 +281,9 @@ impl Terms {
                 stmt => stmt.clone(),
             });
         }
-        body.push(Stmt::Store(Place { buffer: terms, at: vec![at()] }, self.term));
+        for (term, buffer) in self.terms.iter().zip(&buffers) {
+            body.push(Stmt::Store(Place { buffer: *buffer, at: vec![at()] }, *term));
+        }
         let all = Segment { pointers: self.part(Binned::All, arrays), at: Affine::constant(0) };
         let domain = Domain::Segment(all);
         let mut stmts = vec![Stmt::For { index: self.index, domain, lanes: VECTOR, jam: 1, parallel: true, body }];
@@ -284,23 +292,23 @@ impl Terms {
                 stmts.insert(0, (*stmt).clone());
             }
         }
-        Nest { buffers: vec![terms], decisions: vec![Decision::Terms {}], body: stmts }
+        Nest { buffers, decisions: vec![Decision::Terms {}], body: stmts }
     }
 
     /// Has a loop read the terms.
-    fn read(&self, body: &mut [Stmt], terms: BufferId, arrays: &mut Arena<ArrayId, Array>) {
+    fn read(&self, body: &mut [Stmt], buffers: &[BufferId], arrays: &mut Arena<ArrayId, Array>) {
         for stmt in body {
             match stmt {
                 Stmt::For { index, body, .. } if *index == self.index => {
-                    let place = Place { buffer: terms, at: vec![self.entry.into()] };
                     let array = self.part(Binned::Places, arrays);
-                    *body = vec![
-                        Stmt::Let { index: self.entry, array, at: self.index.into(), step: None },
-                        Stmt::Define(self.term, Real::Load(place)),
-                    ];
+                    *body = vec![Stmt::Let { index: self.entry, array, at: self.index.into(), step: None }];
+                    for (term, buffer) in self.terms.iter().zip(buffers) {
+                        let place = Place { buffer: *buffer, at: vec![self.entry.into()] };
+                        body.push(Stmt::Define(*term, Real::Load(place)));
+                    }
                     body.extend_from_slice(&self.rest);
                 }
-                Stmt::For { body, .. } => self.read(body, terms, arrays),
+                Stmt::For { body, .. } => self.read(body, buffers, arrays),
                 _ => {}
             }
         }

@@ -16,9 +16,11 @@
 //! it would be in the way of the next loop around others. Where iterations around them are interleaved, or a loop around them has lanes, they stay
 //! as they are, since partial sums have the registers there; but if both divide or take roots, which is more than any sum has to be stored and
 //! loaded, or few sums read the same numbers in lanes, as of several columns of results by the columns of one matrix, which is gone through once
-//! then, or few sums are of what the loop before has stored, which is then in a register. Sums along the columns of a matrix in CSR stay, as each may have its terms [in bins](super::bins).
+//! then, or few sums are of what the loop before has stored, which is then in a register. Of sums along the columns of a matrix in CSR, whose terms may be
+//! [in bins](super::bins), a few become one loop.
 //!
-//! A sum over a few values inside of one of them, as a distance of points, becomes statements if they can be one then.
+//! A sum over a few values inside of one of them, as a distance of points, becomes statements if they can be one then. Tests of the same condition
+//! become one test before, so that what is behind it for each coordinate of a place is beside each other.
 //!
 //! **Why it is right.** An iteration of the second loop moves before the later ones of the first. It reads no register that the first one
 //! changes, and where one of them stores to a buffer that the other uses, all places of that buffer in both are the same, with the loop index on
@@ -28,9 +30,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::bins::Gather;
+use super::bins::{Gather, MAX_TERMS};
 use super::contract::Contraction;
 use super::key::{IndexKey, renamed};
+use super::reuse::find_once;
 use super::unroll_outer::{is_few, statements};
 use super::vectorise::Plan;
 use crate::base::{Arena, IndexId, work};
@@ -53,6 +56,8 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 }
 
 fn merge(nest: &mut Nest, signature: &Signature, arrays: &Arena<ArrayId, Array>) -> Result<()> {
+    // So that tests of what is found are alike.
+    find_once(nest)?;
     let vectors = vectors(nest);
     let (names, written) = (Fresh::after(&nest.body), stored(&nest.body).into_iter().collect());
     let mut pass = Pass { signature, arrays, vectors, names, written, vector: None, merged: 0 };
@@ -108,6 +113,7 @@ impl Pass<'_> {
                 done
             }
             Stmt::For { body, .. } | Stmt::If { body, .. } => {
+                self.tests(body)?;
                 self.outer(body)?;
                 for stmt in body.iter_mut() {
                     self.inside(stmt)?;
@@ -118,13 +124,42 @@ impl Pass<'_> {
         }
     }
 
+    /// Each test becomes part of the first one of the same condition that it can join.
+    fn tests(&mut self, body: &mut Vec<Stmt>) -> Result<()> {
+        let mut at = 1;
+        while at < body.len() {
+            let Some(Stmt::If { cond, .. }) = body.get(at) else {
+                at += 1;
+                continue;
+            };
+            work::charge(1 + at);
+            work::check()?;
+            let is_same = |stmt: &Stmt| matches!(stmt, Stmt::If { cond: other, .. } if other == cond);
+            let needs = body[..at].iter().rposition(is_same).and_then(|first| {
+                let (one, other) = (Uses::of_test(body.get(first)?)?, Uses::of_test(body.get(at)?)?);
+                Some((first, self.needs_between(body, (first, &one), (at, &other))?))
+            });
+            match needs {
+                Some((first, needs)) => {
+                    let Stmt::If { body: inside, .. } = taken(body, first, at, &needs) else { continue };
+                    if let Some(Stmt::If { body, .. }) = body.get_mut(first + needs.len()) {
+                        body.extend(inside);
+                    }
+                    self.merged += 1;
+                }
+                None => at += 1,
+            }
+        }
+        Ok(())
+    }
+
     /// Each loop that sums up for the nest, and stores nothing, becomes part of the first one before it that it can join.
     fn sums(&mut self, body: &mut Vec<Stmt>) -> Result<()> {
         self.joined(body, |this, body, candidates, at| {
             let sums = |k: usize| {
                 let stmt = body.get(k)?;
                 let found = Simple::around(stmt, &this.vectors).or_else(|| Simple::of(stmt))?;
-                found.stores.is_empty().then_some(found)
+                found.uses.stores.is_empty().then_some(found)
             };
             let found = candidates.iter().copied().find_map(|first| {
                 let (one, other) = (sums(first)?, sums(at)?);
@@ -225,12 +260,10 @@ impl Pass<'_> {
         {
             return None;
         }
-        // Each of them may have its terms in bins.
-        let gathers = |at: &usize| {
-            let stmt = body.get(*at);
-            stmt.is_some_and(|stmt| Gather::of(self.signature, self.arrays, stmt).is_some())
-        };
-        if [first, second].iter().all(gathers) {
+        // Their terms may be in bins, if there are few of them.
+        let pair = [first, second].map(|at| body.get(at));
+        let gathers = |stmt: &&Stmt| Gather::of(self.signature, self.arrays, stmt).is_some();
+        if pair.iter().flatten().all(gathers) && pair.into_iter().flatten().map(sums_of).sum::<usize>() > MAX_TERMS {
             return None;
         }
         self.needs_of(body, (first, &one), (second, &other))
@@ -249,6 +282,16 @@ impl Pass<'_> {
         if !same.uses_alike() || !same.keeps_order() {
             return None;
         }
+        self.needs_between(body, (first, &one.uses), (second, &other.uses))
+    }
+
+    /// The statements between two of a body that the second one needs, if it can join the first.
+    fn needs_between(
+        &self,
+        body: &[Stmt],
+        (first, one): (usize, &Uses<'_>),
+        (second, other): (usize, &Uses<'_>),
+    ) -> Option<BTreeSet<usize>> {
         let between = first + 1..second;
         let (mut reads, mut indices) = (other.reads.clone(), other.indices.clone());
         let mut needs = BTreeSet::new();
@@ -280,7 +323,7 @@ impl Pass<'_> {
     }
 
     /// Whether a number can be made before a loop instead of behind it.
-    fn can_move(&self, stmt: &Stmt, over: &Simple<'_>) -> bool {
+    fn can_move(&self, stmt: &Stmt, over: &Uses<'_>) -> bool {
         let mut fixed = stmt.changes().is_none_or(|r| !over.reads.contains(&r) && !over.changes.contains(&r));
         stmt.visit_reads(&mut |r| fixed &= !over.changes.contains(&r));
         fixed && stmt.load().is_none_or(|place| !self.written.contains(&place.buffer))
@@ -374,6 +417,11 @@ struct Simple<'a> {
     index: IndexId,
     domain: &'a Domain,
     body: &'a [Stmt],
+    uses: Uses<'a>,
+}
+
+/// What a loop or a test uses.
+struct Uses<'a> {
     /// The registers that it reads, and those that it changes, declared inside or not.
     reads: BTreeSet<RealId>,
     changes: BTreeSet<RealId>,
@@ -423,25 +471,38 @@ impl<'a> Simple<'a> {
     }
 
     fn seen(stmt: &'a Stmt, index: IndexId, domain: &'a Domain, body: &'a [Stmt]) -> Simple<'a> {
+        Simple { is_innermost: true, index, domain, body, uses: Uses::of(stmt) }
+    }
+}
+
+impl<'a> Uses<'a> {
+    /// Those of a statement with others inside.
+    fn of(stmt: &'a Stmt) -> Uses<'a> {
         let (mut reads, mut indices) = (BTreeSet::new(), BTreeSet::new());
-        stmt.visit_indices(&mut |i| indices.extend([i]));
-        for stmt in body {
-            stmt.visit(&mut |stmt| {
-                stmt.visit_reads(&mut |r| {
-                    reads.insert(r);
-                });
-                stmt.visit_indices(&mut |i| indices.extend([i]));
+        stmt.visit(&mut |stmt| {
+            stmt.visit_reads(&mut |r| {
+                reads.insert(r);
             });
-        }
-        let (loads, stores) = (loads(body), stores(body));
-        Simple { is_innermost: true, index, domain, body, reads, changes: changed(body), indices, loads, stores }
+            stmt.visit_indices(&mut |i| indices.extend([i]));
+        });
+        let body = stmt.body();
+        Uses { reads, changes: changed(body), indices, loads: loads(body), stores: stores(body) }
+    }
+
+    /// Those of a test of numbers, sums, stores, and loops of these.
+    fn of_test(stmt: &'a Stmt) -> Option<Uses<'a>> {
+        let mut plain = matches!(stmt, Stmt::If { .. });
+        let is_plain =
+            |stmt: &Stmt| !matches!(stmt, Stmt::Fill(_) | Stmt::End(_) | Stmt::Call { .. } | Stmt::Tuple(..));
+        stmt.visit(&mut |stmt| plain &= is_plain(stmt));
+        plain.then(|| Uses::of(stmt))
     }
 
     fn places(&self) -> impl Iterator<Item = &'a Place> {
         self.loads.iter().chain(&self.stores).copied()
     }
 
-    /// Whether the loop may be before a statement that it is behind, and does not need.
+    /// Whether these may be before a statement that they are behind, and do not need.
     fn passes(&self, stmt: &Stmt) -> bool {
         let mut free = true;
         stmt.visit(&mut |stmt| {
@@ -487,32 +548,39 @@ impl<'a> Same<'a> {
     /// Whether two loops use a place alike that changes with the index.
     fn uses_alike(&self) -> bool {
         let (one, other) = (self.one, self.other);
-        let any_load = |is_alike: &dyn Fn(&Place) -> bool| other.loads.iter().any(|load| is_alike(load));
+        let any_load = |is_alike: &dyn Fn(&Place) -> bool| other.uses.loads.iter().any(|load| is_alike(load));
         let varies = |place: &Place| place.at.iter().any(|a| a.mentions(one.index));
         match one.is_innermost {
-            innermost if innermost != other.is_innermost && one.stores.is_empty() && other.stores.is_empty() => false,
+            innermost
+                if innermost != other.is_innermost && one.uses.stores.is_empty() && other.uses.stores.is_empty() =>
+            {
+                false
+            }
             true => {
                 let finds_alike = self.indices.len() > 1;
-                finds_alike || one.places().any(|place| varies(place) && any_load(&|load| self.is_same(place, load)))
+                finds_alike
+                    || one.uses.places().any(|place| varies(place) && any_load(&|load| self.is_same(place, load)))
             }
-            false if one.stores.is_empty() => one.loads.iter().any(|place| any_load(&|load| self.is_row(place, load))),
-            false => one.stores.iter().any(|place| any_load(&|load| self.is_own_row(place, load))),
+            false if one.uses.stores.is_empty() => {
+                one.uses.loads.iter().any(|place| any_load(&|load| self.is_row(place, load)))
+            }
+            false => one.uses.stores.iter().any(|place| any_load(&|load| self.is_own_row(place, load))),
         }
     }
 
     /// Whether two loops that store nothing load a place alike of which lanes over an index outside load neighbours.
     fn shares_lanes(&self, lanes: IndexId) -> bool {
         let (one, other) = (self.one, self.other);
-        let is_alike = |place: &Place| other.loads.iter().any(|load| self.is_same(place, load));
-        one.stores.is_empty()
-            && other.stores.is_empty()
-            && one.loads.iter().any(|place| is_in_lanes(place, lanes) && is_alike(place))
+        let is_alike = |place: &Place| other.uses.loads.iter().any(|load| self.is_same(place, load));
+        one.uses.stores.is_empty()
+            && other.uses.stores.is_empty()
+            && one.uses.loads.iter().any(|place| is_in_lanes(place, lanes) && is_alike(place))
     }
 
     /// Whether the second loop loads what the first one has stored, at the same places, of which lanes over an index outside are neighbours.
     fn feeds_lanes(&self, lanes: IndexId) -> bool {
-        let is_loaded = |place: &Place| self.other.loads.iter().any(|load| self.is_same(place, load));
-        self.one.stores.iter().any(|place| is_in_lanes(place, lanes) && is_loaded(place))
+        let is_loaded = |place: &Place| self.other.uses.loads.iter().any(|load| self.is_same(place, load));
+        self.one.uses.stores.iter().any(|place| is_in_lanes(place, lanes) && is_loaded(place))
     }
 
     /// Whether two places are the same where the indices of the loops are.
@@ -558,8 +626,11 @@ impl<'a> Same<'a> {
                 || !one.is_innermost && self.is_own_row(here, there)
                 || self.never_meets(here, there)
         };
-        let stored = one.stores.iter().all(|here| other.places().all(|there| apart(here, there)));
-        let loaded = one.loads.iter().all(|here| other.stores.iter().all(|there| apart(here, there)));
-        stored && loaded && one.changes.is_disjoint(&other.reads) && one.changes.is_disjoint(&other.changes)
+        let stored = one.uses.stores.iter().all(|here| other.uses.places().all(|there| apart(here, there)));
+        let loaded = one.uses.loads.iter().all(|here| other.uses.stores.iter().all(|there| apart(here, there)));
+        stored
+            && loaded
+            && one.uses.changes.is_disjoint(&other.uses.reads)
+            && one.uses.changes.is_disjoint(&other.uses.changes)
     }
 }

@@ -62,7 +62,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 }
 
 /// Leaves of the statements that find an index in the same way the first one.
-fn find_once(nest: &mut Nest) -> Result<()> {
+pub(super) fn find_once(nest: &mut Nest) -> Result<()> {
     let mut found = FoundOnce { at_hand: Vec::new(), same: BTreeMap::new() };
     nest.body = found.body(std::mem::take(&mut nest.body));
     if !found.same.is_empty() {

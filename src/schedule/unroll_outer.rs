@@ -23,10 +23,12 @@
 use std::ops::RangeInclusive;
 
 use super::machine::FEW;
+use super::split::rows::within;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked};
 use crate::loops::{Bound, Decision, Domain, Fresh, Program, Stmt, has_calls, has_loop, loads};
+use crate::solver::Facts;
 
 /// Unrolls short loops around long sums.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -89,7 +91,7 @@ pub(super) fn statements(stmts: Vec<Stmt>, names: &mut Fresh) -> Checked<Vec<Stm
     Ok(out)
 }
 
-/// The statements of a loop for each value of its index.
+/// The statements of a loop for each value of its index, without the tests that the value decides.
 fn each(
     index: IndexId,
     values: impl Iterator<Item = i64>,
@@ -100,7 +102,7 @@ fn each(
     for value in values {
         names.again();
         names.fix(index, Affine::constant(value));
-        out.extend(names.body(body)?);
+        out.extend(within(&names.body(body)?, &Facts::default())?);
     }
     Ok(())
 }
