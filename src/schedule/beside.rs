@@ -7,7 +7,7 @@
 //! ```
 //!
 //! [`merge`](super::merge) makes loops one in nests that have joined; what is here is what other passes ask before: a nest of several loops can neither
-//! [join](super::fuse) others nor have them [inside](super::unroll_and_jam) of a short one.
+//! [join](super::fuse) others nor have them [inside](super::unroll_and_jam) of a short one. Sums over different ranges become nests [of their own](apart).
 //!
 //! **Why it is right.** The second loop reads and changes no register that the first one changes or that is known behind it alone, and reads nothing of
 //! what the nest writes. What both write has their index on one axis, so only equal iterations meet, in the order of before; nothing between them writes
@@ -16,9 +16,13 @@
 
 use std::collections::BTreeSet;
 
-use crate::base::IndexId;
+use super::unroll::needed;
+use crate::base::{Arena, IndexId};
 use crate::index::Checked;
-use crate::loops::{BufferId, Fresh, Place, RealId, Stmt, changed_outside, loads, reads, stored, stores};
+use crate::loops::{
+    Buffer, BufferId, Fresh, Nest, Place, Real, RealId, Stmt, changed, changed_outside, has_loop, loads, only_sums,
+    outer_sums, reads, stored, stores,
+};
 
 /// Statements of a nest, which writes some buffers, with such loops made one.
 pub(super) fn joined(written: &[BufferId], body: &[Stmt]) -> Checked<Vec<Stmt>> {
@@ -86,4 +90,59 @@ pub(super) fn own_axis<'p>(index: IndexId, places: impl Iterator<Item = &'p Plac
     let mut axes = places.map(|place| place.at.iter().position(|a| a.as_index() == Some(index)));
     let first = axes.next()??;
     axes.all(|axis| axis == Some(first)).then_some(first)
+}
+
+/// The nests of a nest that begins with several loops with sums alone, each of which is stored, and of the rest.
+///
+/// ```text
+/// for i in D { r += e(i) }                 for i in D { r += e(i) }, first = r
+/// for j in E { s += f(j) }        ==       for j in E { s += f(j) }, second = s
+/// out = r + s                              out = first + second
+/// ```
+pub(super) fn apart(mut nest: Nest, buffers: &mut Arena<BufferId, Buffer>) -> Vec<Nest> {
+    let mut nests = Vec::new();
+    while nest.body.iter().filter(|stmt| has_loop(stmt)).count() > usize::from(nests.is_empty())
+        && let Some([first, rest]) = first_apart(&nest, buffers)
+    {
+        nests.push(first);
+        nest = rest;
+    }
+    nests.push(nest);
+    nests
+}
+
+/// A nest that begins with a loop with sums alone, of which only the sums are used behind it, as that loop and the rest.
+fn first_apart(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Option<[Nest; 2]> {
+    let at = nest.body.iter().position(|stmt| matches!(stmt, Stmt::For { .. }))?;
+    let (before, rest) = nest.body.split_at(at);
+    let (Stmt::For { parallel: false, body, .. }, after) = rest.split_first()? else { return None };
+    let sums = outer_sums(body);
+    let declared = sums.iter().all(|r| before.contains(&Stmt::Local(*r)));
+    let numbers = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_)));
+    let stay = changed(after).is_disjoint(&sums);
+    if sums.is_empty() || !declared || !numbers || !stay || !only_sums(body) || !stored(body).is_empty() {
+        return None;
+    }
+    let title = crate::loops::title(buffers, nest);
+    let mut first: Vec<Stmt> = before.iter().cloned().chain(rest.first().cloned()).collect();
+    first = needed(first, |stmt| matches!(stmt, Stmt::For { .. }) || is_local(stmt, &sums));
+    let mut second: Vec<Stmt> = before.iter().filter(|stmt| !is_local(stmt, &sums)).cloned().collect();
+    let mut written = Vec::new();
+    for r in &sums {
+        let buffer = buffers.push(Buffer::workspace(format!("{title}_sum"), None, Vec::new()));
+        let place = Place { buffer, at: Vec::new() };
+        first.push(Stmt::Store(place.clone(), *r));
+        second.push(Stmt::Define(*r, Real::Load(place)));
+        written.push(buffer);
+    }
+    second.extend(after.iter().cloned());
+    Some([
+        Nest { buffers: written, decisions: nest.decisions.clone(), body: first },
+        Nest { buffers: nest.buffers.clone(), decisions: nest.decisions.clone(), body: second },
+    ])
+}
+
+/// Whether a statement declares one of these registers.
+pub(super) fn is_local(stmt: &Stmt, sums: &BTreeSet<RealId>) -> bool {
+    matches!(stmt, Stmt::Local(r) if sums.contains(r))
 }

@@ -3,20 +3,22 @@
 //! `for i { A(i) } for i { B(i) }  ==  for i { A(i) B(i) }` where `B(i)` reads of what `A` writes only what `A(i)` writes: the row `i`, or
 //! the entries below the node `i` of the same relation. What a row of `A` gathers, and what it writes, is then still at hand when `B` reads it.
 //!
-//! Sums of one nest over the same range become one loop [before](super::beside), since a nest of several loops joins none.
+//! Sums of one nest over the same range become one loop [before](super::beside), and those over different ranges nests of their own, since a nest of
+//! several loops joins none: the sum of a loss and of a penalty follows what the loss is made of.
 //!
 //! A nest moves up to an earlier one, past those in between, which neither write what it reads nor read what it writes (they are before
 //! it). What runs in lanes goes on to do so: a loop over elements with functions is not put into one over rows. Nor is a matrix product,
 //! whose rows are interleaved, put together with what cannot be, unless it reads some factor only once, which takes longer than what is gained,
 //! or has a few terms only; nor one that is
 //! computed in panels with anything, nor [growing sums](super::prefix_sums). Where all short rows over a range [become straight-line
-//! code](super::unroll) together, they have lanes whatever is among them, so each may join the others.
+//! code](super::unroll) together, they have lanes whatever is among them, so each may join the others; so may rows whose loops have a few values each.
 
 use std::collections::BTreeMap;
 
-use super::beside::joined;
+use super::beside::{apart, joined};
 use super::layout::Last;
-use super::machine::{ROW_DENSITY, ROW_WORK, SHORT};
+use super::machine::{FEW_STATEMENTS, ROW_DENSITY, ROW_WORK, SHORT};
+use super::unroll::are_elements;
 use super::vectorise::{Traits, is_short, literal, only_few};
 use super::{panels, prefix_sums};
 use crate::base::{IndexId, work};
@@ -29,12 +31,13 @@ use crate::loops::{
 
 /// Puts nests together, each with the first one that it can join.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    let mut nests = std::mem::take(&mut program.nests);
-    for nest in &mut nests {
+    let mut nests = Vec::with_capacity(program.nests.len());
+    for mut nest in std::mem::take(&mut program.nests) {
         let loops = nest.body.iter().filter(|stmt| has_loop(stmt)).count();
         if loops > 1 && nest.body.iter().all(|stmt| !has_loop(stmt) || is_innermost(stmt)) {
             nest.body = joined(&nest.buffers, &nest.body)?;
         }
+        nests.extend(apart(nest, &mut program.buffers));
     }
     let joined = groups(&nests, &Last::new());
     let mut fused: Vec<(Nest, Option<Fresh>)> = Vec::with_capacity(nests.len());
@@ -126,6 +129,10 @@ struct Candidate<'a> {
 struct Rows {
     /// Whether there are no other loops, nor searches.
     are_short: bool,
+    /// Whether loops have a few values each, and nothing is tested.
+    are_few: bool,
+    /// Whether elements are made of those in the same column alone.
+    are_elements: bool,
     operations: usize,
     /// How many numbers are read at places that the index of the row does not say by itself, but through maps or not at all.
     far: BTreeMap<(BufferId, Vec<Affine>), usize>,
@@ -137,8 +144,15 @@ const LOOPS: u32 = 1 << 29;
 
 impl Rows {
     fn of(index: IndexId, domain: &Domain, body: &[Stmt]) -> Rows {
-        let mut rows = Rows { are_short: matches!(domain, Domain::Range { .. }), ..Rows::default() };
+        let is_range = matches!(domain, Domain::Range { .. });
+        let mut rows = Rows {
+            are_short: is_range,
+            are_few: is_range && only_few(body),
+            are_elements: are_elements(body),
+            ..Rows::default()
+        };
         rows.meet(index, body, &mut Vec::new(), &mut BTreeMap::new());
+        rows.are_few &= rows.are_short;
         rows
     }
 
@@ -167,7 +181,10 @@ impl Rows {
                 | Stmt::Extremum { .. }
                 | Stmt::Extend(..)
                 | Stmt::Tuple(..) => self.are_short = false,
-                Stmt::If { body, .. } => self.meet(row, body, around, names),
+                Stmt::If { body, .. } => {
+                    self.are_few = false;
+                    self.meet(row, body, around, names);
+                }
                 Stmt::Let { index, array, at, .. } if at.as_index() == Some(row) => {
                     names.insert(*index, IndexId(TARGETS + array.0));
                 }
@@ -192,8 +209,17 @@ impl Rows {
 
     /// Adds other short rows.
     fn extend(&mut self, other: &Rows) {
+        self.are_short &= other.are_short;
+        self.are_few &= other.are_few;
+        self.are_elements &= other.are_elements;
         self.operations += other.operations;
         self.far.extend(other.far.iter().map(|(place, n)| (place.clone(), *n)));
+    }
+
+    /// Whether they become straight-line code together with others, for the few values that their loops have.
+    fn are_few_with(&self, other: &Rows) -> bool {
+        let few = self.are_few && other.are_few && !(self.are_elements && other.are_elements);
+        few && self.operations + other.operations <= FEW_STATEMENTS / 2
     }
 
     /// Whether they become straight-line code, as far as this tells.
@@ -259,7 +285,7 @@ impl<'a> Candidate<'a> {
 
     /// Whether the loop of this nest may go on with that of an earlier one, and what runs in lanes goes on to do so.
     fn can_follow(&self, left: &Candidate<'_>) -> bool {
-        let are_straight = left.is_straight && self.is_straight;
+        let are_straight = left.is_straight && self.is_straight || self.rows.are_few_with(&left.rows);
         left.domain == self.domain && self.reads_its_row(left) && (are_straight || self.keeps_lanes(left))
     }
 
@@ -296,6 +322,7 @@ impl<'a> Candidate<'a> {
         self.traits = self.traits.and(right.traits);
         self.factors = self.factors.and(right.factors);
         self.has_calls |= right.has_calls;
+        self.rows.extend(&right.rows);
         self.is_straight &= right.is_straight;
     }
 }

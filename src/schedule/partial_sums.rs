@@ -16,93 +16,46 @@
 //! There are as many parts whatever the number of threads, and they are added in order, so the bits do not depend on it. The second nest
 //! repeats the numbers that are defined before the loop.
 //!
-//! Where other loops follow, as in the sum of a loss and of a penalty, what the first one sums up is stored, and the rest is a nest of its own, which is
-//! cut likewise:
-//!
-//! ```text
-//! for i in D { r += e(i) }                 for i in D { r += e(i) }, whole = r
-//! for j in E { s += f(j) }        ==
-//! out = r + s                              for j in E { s += f(j) }, out = whole + s
-//! ```
+//! Of loops behind each other that add up the same sums and need nothing of each other, the pieces of one that was cut at its ends, each part has
+//! its part of each. Where other loops follow, as in the sum of a loss and of a penalty, what each one sums up [is stored](super::beside::apart), by a
+//! nest of its own, which is cut likewise.
 
 use std::collections::BTreeSet;
 
+use super::beside::{apart, is_local};
 use super::machine::PARTS;
 use crate::base::{Arena, IndexId};
 use crate::error::{Error, Result};
 use crate::index::Affine;
 use crate::loops::{
-    Buffer, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed, has_loop, only_sums,
-    outer_sums, stored,
+    Buffer, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_loop, only_sums,
+    outer_sums, reads, stored,
 };
 
 /// Cuts the nests that are a loop with sums, after numbers that all its iterations share.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let Program { buffers, nests, .. } = program;
     let mut all = Vec::with_capacity(nests.len());
-    for mut nest in std::mem::take(nests) {
-        while let Some([first, rest]) = behind_each_other(&nest, buffers) {
-            all.extend(in_parts(&first, buffers)?.map_or_else(|| vec![first], Vec::from));
-            nest = rest;
+    for nest in std::mem::take(nests) {
+        for nest in apart(nest, buffers) {
+            all.extend(in_parts(&nest, buffers)?.map_or_else(|| vec![nest], Vec::from));
         }
-        all.extend(in_parts(&nest, buffers)?.map_or_else(|| vec![nest], Vec::from));
     }
     *nests = all;
     Ok(())
 }
 
-/// A nest that begins with a loop with sums alone, of which only the sums are used behind it, as that loop and the rest, if there are loops in it.
-fn behind_each_other(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Option<[Nest; 2]> {
-    let at = nest.body.iter().position(|stmt| matches!(stmt, Stmt::For { .. }))?;
-    let (before, rest) = nest.body.split_at(at);
-    let (Stmt::For { parallel: false, body, .. }, after) = rest.split_first()? else { return None };
-    let sums = outer_sums(body);
-    let declared = sums.iter().all(|r| before.contains(&Stmt::Local(*r)));
-    let numbers = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_)));
-    let follows = after.iter().any(has_loop) && changed(after).is_disjoint(&sums);
-    if sums.is_empty() || !declared || !numbers || !follows || !only_sums(body) || !stored(body).is_empty() {
-        return None;
-    }
-    let title = crate::loops::title(buffers, nest);
-    let is_number = |stmt: &Stmt| matches!(stmt, Stmt::Define(..));
-    // A sum without a loop may be read by a number.
-    let mut kept = sums.clone();
-    before.iter().filter(|stmt| is_number(stmt)).for_each(|stmt| {
-        stmt.visit_reads(&mut |r| {
-            kept.insert(r);
-        });
-    });
-    let mut first: Vec<Stmt> = before.iter().filter(|stmt| is_number(stmt) || is_local(stmt, &kept)).cloned().collect();
-    first.extend(rest.first().cloned());
-    let mut second: Vec<Stmt> = before.iter().filter(|stmt| !is_local(stmt, &sums)).cloned().collect();
-    let mut written = Vec::new();
-    for r in &sums {
-        let buffer = buffers.push(Buffer::workspace(format!("{title}_sum"), None, Vec::new()));
-        let place = Place { buffer, at: Vec::new() };
-        first.push(Stmt::Store(place.clone(), *r));
-        second.push(Stmt::Define(*r, Real::Load(place)));
-        written.push(buffer);
-    }
-    second.extend(after.iter().cloned());
-    Some([
-        Nest { buffers: written, decisions: nest.decisions.clone(), body: first },
-        Nest { buffers: nest.buffers.clone(), decisions: nest.decisions.clone(), body: second },
-    ])
-}
-
 fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option<[Nest; 2]>> {
     let Some(at) = nest.body.iter().position(|stmt| matches!(stmt, Stmt::For { .. })) else { return Ok(None) };
     let (before, rest) = nest.body.split_at(at);
-    let Some((Stmt::For { index, domain, lanes, jam, parallel: false, body }, after)) = rest.split_first() else {
-        return Ok(None);
-    };
+    let (loops, after) = rest.split_at(rest.iter().take_while(|stmt| adds_up(stmt)).count());
     let shared = |stmt: &Stmt| matches!(stmt, Stmt::Define(..) | Stmt::Local(_) | Stmt::Fill(_));
-    let sums = outer_sums(body);
-    if sums.is_empty() || !before.iter().all(shared) || !only_sums(body) || after.iter().any(has_loop) {
+    let sums: BTreeSet<RealId> = loops.iter().flat_map(|stmt| outer_sums(stmt.body())).collect();
+    if sums.is_empty() || !before.iter().all(shared) || !are_apart(loops, &sums) || after.iter().any(has_loop) {
         return Ok(None);
     }
     let stored = |stmts: &[Stmt]| BTreeSet::from_iter(stored(stmts));
-    let (inside, behind) = (&stored(before) | &stored(body), stored(after));
+    let (inside, behind) = (&stored(before) | &stored(loops), stored(after));
     if !inside.is_disjoint(&behind) {
         return Ok(None);
     }
@@ -113,9 +66,14 @@ fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option
     let part = names.fresh_index();
     let mut first: Vec<Stmt> = before.iter().filter(|stmt| !is_local(stmt, &sums)).cloned().collect();
     let mut inner: Vec<Stmt> = sums.iter().map(|r| Stmt::Local(*r)).collect();
-    let whole = Box::new(domain.clone());
-    let domain = Domain::Part { whole, part: part.into(), parts: PARTS, grain: (*lanes).max(*jam) };
-    inner.push(Stmt::For { index: *index, domain, lanes: *lanes, jam: *jam, parallel: false, body: body.clone() });
+    let mut cut = loops.to_vec();
+    for stmt in &mut cut {
+        if let Stmt::For { domain, lanes, jam, .. } = stmt {
+            let (whole, grain) = (Box::new(domain.clone()), (*lanes).max(*jam));
+            *domain = Domain::Part { whole, part: part.into(), parts: PARTS, grain };
+        }
+    }
+    inner.extend(cut);
     let mut second: Vec<Stmt> = before.iter().filter(|stmt| !matches!(stmt, Stmt::Fill(_))).cloned().collect();
     let mut written = own(&inside);
     let title = crate::loops::title(buffers, nest);
@@ -137,8 +95,19 @@ fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option
     ]))
 }
 
-fn is_local(stmt: &Stmt, sums: &BTreeSet<RealId>) -> bool {
-    matches!(stmt, Stmt::Local(r) if sums.contains(r))
+/// Whether a statement is a loop that changes registers outside by sums alone.
+fn adds_up(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::For { parallel: false, body, .. } if only_sums(body))
+}
+
+/// Whether loops behind each other, as the pieces of one, need nothing of each other: they read neither sums nor what the others store.
+fn are_apart(loops: &[Stmt], sums: &BTreeSet<RealId>) -> bool {
+    let stored = stored(loops);
+    let mut loads = false;
+    loops.iter().for_each(|stmt| {
+        stmt.visit(&mut |stmt| loads |= stmt.loads().any(|place| stored.contains(&place.buffer)));
+    });
+    loops.len() == 1 || !loads && !reads(loops, |r| sums.contains(&r))
 }
 
 fn parts_loop(index: IndexId, parallel: bool, body: Vec<Stmt>) -> Result<Stmt> {

@@ -44,7 +44,7 @@ use super::machine::{FEW, FEW_STATEMENTS, ROW_STATEMENTS, SHORT};
 use super::vectorise::{Plan, has_lanes, is_long_row, is_short, only_few};
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Affine, Checked, Pred, Var};
+use crate::index::{Affine, Checked, Pred};
 use crate::loops::{
     ArrayId, Bound, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId,
     Stmt, changes_outside, has_loop, loads, stores,
@@ -112,19 +112,17 @@ pub(super) fn needed(row: Vec<Stmt>, wanted: impl Fn(&Stmt) -> bool) -> Vec<Stmt
     let mut kept: Vec<Stmt> = Vec::with_capacity(row.len());
     for stmt in row.into_iter().rev() {
         let is_read = match &stmt {
-            Stmt::Define(r, _) => reals.contains(r),
+            Stmt::Define(r, _) | Stmt::Local(r) => reals.contains(r),
             Stmt::Let { index, .. } => indices.contains(index),
             _ => false,
         };
         if is_read || wanted(&stmt) {
-            stmt.visit_reads(&mut |r| {
-                reals.insert(r);
-            });
-            stmt.visit_affine(&mut |a| {
-                a.visit(&mut |v| {
-                    if let Var::Index(i) = v {
-                        indices.insert(*i);
-                    }
+            stmt.visit(&mut |stmt| {
+                stmt.visit_reads(&mut |r| {
+                    reals.insert(r);
+                });
+                stmt.visit_indices(&mut |i| {
+                    indices.insert(i);
                 });
             });
             kept.push(stmt);
@@ -197,7 +195,7 @@ fn inside(body: &mut [Stmt], names: &mut Fresh, facts: &Facts) -> Checked<usize>
 }
 
 /// Whether rows are gone through element by element: each is made of elements in the same column, so all of them are neighbours.
-fn are_elements(body: &[Stmt]) -> bool {
+pub(super) fn are_elements(body: &[Stmt]) -> bool {
     body.iter().all(|stmt| match stmt {
         Stmt::For { index, body, .. } => body.iter().all(|stmt| match stmt {
             Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) => {
