@@ -16,7 +16,7 @@
 //! it would be in the way of the next loop around others. Where iterations around them are interleaved, or a loop around them has lanes, they stay
 //! as they are, since partial sums have the registers there; but if both divide or take roots, which is more than any sum has to be stored and
 //! loaded, or few sums read the same numbers in lanes, as of several columns of results by the columns of one matrix, which is gone through once
-//! then, or few sums are of what the loop before has stored, which is then in a register. Of sums along the columns of a matrix in CSR, whose terms may be
+//! then, or few sums are of what the loop before has stored, which is then in a register, or two walk over the same tuples. Of sums along the columns of a matrix in CSR, whose terms may be
 //! [in bins](super::bins), a few become one loop.
 //!
 //! A sum over a few values inside of one of them, as a distance of points, becomes statements if they can be one then. Tests of the same condition
@@ -48,6 +48,8 @@ use crate::ty::Signature;
 
 /// To how many sums a loop inside of lanes may add: their registers are what lanes have.
 const MAX_SUMS: usize = 4;
+/// The same of a loop over tuples, around which lanes are twice as many.
+const MAX_WALKED: usize = 2;
 
 /// Makes loops one that are beside each other.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -108,7 +110,7 @@ impl Pass<'_> {
         match stmt {
             Stmt::For { index, body, .. } if self.vectors.contains(index) => {
                 self.vector = Some(*index);
-                let done = self.body(body);
+                let done = self.walks(body);
                 self.vector = None;
                 done
             }
@@ -122,6 +124,25 @@ impl Pass<'_> {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Inside of lanes: each walk over tuples becomes part of the first one over the same that it can join, and so do loops inside of walks.
+    fn walks(&mut self, body: &mut Vec<Stmt>) -> Result<()> {
+        self.joined(body, |this, body, candidates, at| {
+            let walk = |k: usize| body.get(k).and_then(Simple::walk);
+            let found = candidates.iter().copied().find_map(|first| {
+                let (one, other) = (walk(first)?, walk(at)?);
+                let few = sums_of(&body[first]) + sums_of(&body[at]) <= MAX_WALKED;
+                Some((first, this.needs_of(body, (first, &one), (at, &other)).filter(|_| few)?))
+            });
+            Ok(found)
+        })?;
+        for stmt in body.iter_mut().filter(|stmt| Simple::walk(stmt).is_some()) {
+            if let Stmt::For { body, .. } = stmt {
+                self.walks(body)?;
+            }
+        }
+        self.body(body)
     }
 
     /// Each test becomes part of the first one of the same condition that it can join.
@@ -391,9 +412,13 @@ fn divides(stmt: &Stmt) -> bool {
     stmt.body().iter().any(long)
 }
 
-/// How many sums a loop adds to.
+/// How many sums a loop adds to, and loops inside of it.
 fn sums_of(stmt: &Stmt) -> usize {
-    stmt.body().iter().filter(|stmt| matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..) | Stmt::Extend(..))).count()
+    let mut sums = 0;
+    stmt.visit(&mut |stmt| {
+        sums += usize::from(matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..) | Stmt::Extend(..)));
+    });
+    sums
 }
 
 /// The indices of one loop that are those of another, where the loops are at the same value: that of each, and what both bodies find alike. Those
@@ -468,6 +493,28 @@ impl<'a> Simple<'a> {
             );
         });
         plain.then(|| Simple { is_innermost: false, ..Simple::seen(stmt, *index, domain, body) })
+    }
+
+    /// A loop over tuples that adds up, under tests and in loops over tuples below.
+    fn walk(stmt: &'a Stmt) -> Option<Simple<'a>> {
+        let Stmt::For { index, domain: domain @ Domain::Segment(_), lanes: 1, jam: 1, parallel: false, body } = stmt
+        else {
+            return None;
+        };
+        let mut plain = true;
+        stmt.visit(&mut |stmt| {
+            plain &= matches!(
+                stmt,
+                Stmt::For { domain: Domain::Segment(_), .. }
+                    | Stmt::If { .. }
+                    | Stmt::Let { .. }
+                    | Stmt::Define(..)
+                    | Stmt::Local(_)
+                    | Stmt::Accumulate(..)
+                    | Stmt::MulAdd(..)
+            );
+        });
+        plain.then(|| Simple::seen(stmt, *index, domain, body))
     }
 
     fn seen(stmt: &'a Stmt, index: IndexId, domain: &'a Domain, body: &'a [Stmt]) -> Simple<'a> {

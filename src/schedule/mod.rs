@@ -34,7 +34,7 @@
 //! | `strip-mine` | sums along columns of a triangle run in lanes, for strips of columns | | reassociates |
 //! | `hoist` | a factor that a loop does not change leaves its sum | | reassociates |
 //! | `contract` | a product that is added is rounded once, with the sum | hoisted factors | contracts |
-//! | `peel` | the ends of a loop, where bounds of sums depend on it, have loops of their own | | exact |
+//! | `peel` | the ends of a loop, where bounds of sums depend on it or it is tested, have loops of their own | | exact |
 //! | `distribute` | what a nest computes once, for all rows, is a nest of its own | hoisted factors | exact |
 //! | `vectorise` | lanes, interleaved iterations, parallel loops | contracted sums | reassociates |
 //! | `copy-propagation` | parameters are read instead of copies in which lanes have no neighbours | lanes | exact |

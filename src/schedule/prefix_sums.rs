@@ -23,7 +23,7 @@
 //! **Where it is done.** One end of the loop over `j` is the index of a loop around, over a whole axis, plus a number, and the first such sum has one
 //! place at most; what is summed mentions indices of such loops alone, not this one, and nothing that the same nest writes. A window `i - w .. i`, of
 //! which both ends move, stays: to subtract what leaves it would lose digits. Short axes stay, too. There is a running sum for each place of the other
-//! loops whose indices are mentioned.
+//! loops whose indices are mentioned. Sums that are asked for where a number is not zero are computed everywhere.
 
 use std::collections::BTreeSet;
 
@@ -108,19 +108,25 @@ struct Growing {
 fn find<'a>(body: &'a [Stmt], around: &mut Path, before: &mut Vec<&'a Stmt>, nest: &Nest) -> Option<Growing> {
     let known = before.len();
     for (at, stmt) in body.iter().enumerate() {
-        if let Stmt::For { index, domain, lanes, parallel, body: inside, .. } = stmt {
-            let mut found = growing(stmt, body, around, before, nest);
-            if found.is_none() {
-                let over = |extent| Around { index: *index, extent, lanes: *lanes, parallel: *parallel };
-                around.push((*index, whole(domain).map(over)));
-                found = find(inside, around, before, nest);
-                around.pop();
+        let found = match stmt {
+            Stmt::For { index, domain, lanes, parallel, body: inside, .. } => growing(stmt, body, around, before, nest)
+                .or_else(|| {
+                    let over = |extent| Around { index: *index, extent, lanes: *lanes, parallel: *parallel };
+                    around.push((*index, whole(domain).map(over)));
+                    let found = find(inside, around, before, nest);
+                    around.pop();
+                    found
+                }),
+            // Places are the same whether the number is zero or not.
+            Stmt::If { cond: Cond::Support(_) | Cond::NoSupport(_), body: inside } => {
+                find(inside, around, before, nest)
             }
-            if let Some(mut found) = found {
-                found.path.insert(0, at);
-                before.truncate(known);
-                return Some(found);
-            }
+            _ => None,
+        };
+        if let Some(mut found) = found {
+            found.path.insert(0, at);
+            before.truncate(known);
+            return Some(found);
         }
         before.push(stmt);
     }
