@@ -16,7 +16,7 @@
 //! a short literal length, which is unrolled, or one of little arithmetic that stores at places that an array gives, or that adds up over entries what
 //! is at such places alone: to load it takes as long for a vector as one by one, and rows are short; nor a short one around a longer one that can have
 //! them. Neighbouring rows of a few numbers each, the coordinates of points, count as neighbours in each of their columns: lanes load whole rows. What is
-//! short is known of literals, and of sizes when a program is bound ([`short_axes`](super::short_axes)).
+//! short is known of literals, of loops from an index up to one, and of sizes when a program is bound ([`short_axes`](super::short_axes)).
 //!
 //! Iterations are *interleaved* where the loop around has lanes or is in them, what is summed inside is a product, and one factor does not
 //! depend on the iteration: it is then loaded once for all of them. This is a matrix product in blocks of registers:
@@ -225,7 +225,8 @@ impl<'a> Plan<'a> {
     /// Whether a loop over a few values is around a longer one that can have lanes of neighbours, or goes along these: the taps of a kernel, each summed
     /// up over many places, would leave most lanes empty.
     fn is_short_around(&self, domain: &Domain, body: &[Stmt]) -> bool {
-        is_short(domain) && (self.has_neighbours_inside(body) || self.has_longer_inside(body))
+        let is_short = is_short(domain) || ends_soon(domain);
+        is_short && (self.has_neighbours_inside(body) || self.has_longer_inside(body))
     }
 
     fn has_longer_inside(&self, body: &[Stmt]) -> bool {
@@ -574,6 +575,18 @@ pub(super) fn is_long_row(index: IndexId, body: &[Stmt]) -> bool {
 /// Whether a loop is known to have few values.
 pub(super) fn is_short(domain: &Domain) -> bool {
     literal(domain).is_some_and(|n| n < SHORT)
+}
+
+/// Whether a loop from an index on, `i + 1 .. 4`, has few values, if the index counts from 0.
+fn ends_soon(domain: &Domain) -> bool {
+    let Domain::Range { lower, upper } = domain else { return false };
+    let ([Bound { numerator: first, divisor: 1 }], [Bound { numerator: last, divisor: 1 }]) =
+        (lower.as_slice(), upper.as_slice())
+    else {
+        return false;
+    };
+    let counts = first.offset() >= 0 && first.terms().iter().all(|(v, c)| matches!(v, Var::Index(_)) && *c > 0);
+    counts && last.as_constant().is_some_and(|last| last < SHORT - 1)
 }
 
 /// Whether all loops in statements have a few values, as literals.
