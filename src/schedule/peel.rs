@@ -67,27 +67,29 @@ fn at_tests(stmt: &Stmt, facts: &Facts, names: &mut Fresh) -> Checked<Option<Vec
     if has_lanes(std::slice::from_ref(stmt)) {
         return Ok(None);
     }
-    if tests_one_place(stmt) {
+    if tests_places(stmt) {
         return Ok(None);
     }
     Ok(pieces_of(stmt, facts, names)?.filter(|pieces| has_lanes(pieces)))
 }
 
-/// Whether a loop tests for a place that is no literal. If its step of a loop over time changes that one alone, this is worth more than lanes.
-fn tests_one_place(stmt: &Stmt) -> bool {
-    let mut found = false;
+/// Whether a loop tests for a place that is no literal, or for places alone and not from where on or up to where it is. If its step of a loop over time
+/// changes these alone, this is worth more than lanes.
+fn tests_places(stmt: &Stmt) -> bool {
+    let (mut told, mut only_places) = (false, true);
     stmt.visit(&mut |stmt| {
         let Stmt::If { cond, .. } = stmt else { return };
         let mut conds = vec![cond];
         while let Some(cond) = conds.pop() {
             match cond {
                 Cond::All(inner) | Cond::Any(inner) => conds.extend(inner),
-                Cond::Zero(a) | Cond::NonZero(a) => found |= a.terms().len() > 1,
-                Cond::NonNegative(_) | Cond::Support(_) | Cond::NoSupport(_) => {}
+                Cond::NonNegative(_) => only_places = false,
+                Cond::Zero(a) | Cond::NonZero(a) => told |= a.terms().len() > 1,
+                Cond::Support(_) | Cond::NoSupport(_) => {}
             }
         }
     });
-    found
+    told || only_places
 }
 
 /// From where, and up to where, bounds do not depend on the outer index.
