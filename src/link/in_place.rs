@@ -5,17 +5,19 @@
 //! ```
 //!
 //! The state after a step may be stored over the one before it if each number of that is loaded before it is written, and never behind: by statements
-//! that come earlier and share no loop with the store, or at the very place that the same iteration stores later, or at one that no store ever meets. A
-//! place belongs to one iteration if each loop that the two share gives one index of both places, or has one iteration. What stores at the place of the step is
+//! that come earlier and share no loop with the store, or at the very place that the same iteration stores later, or at one that no store ever meets, as in
+//! another piece of a loop that was cut. A place belongs to one iteration if each loop that the two share gives one index of both places, or has one iteration. What stores at the place of the step is
 //! left alone.
 //!
 //! What a step loads of single elements of the state is [moved](load_early) in front of the store, where that is the only thing in the way.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::IndexId;
 use crate::index::{Affine, Var};
-use crate::loops::{BufferId, Domain, Place, Real, Stmt, changed, declared, defined, loads, mentioned, reads, stores};
+use crate::loops::{
+    Bound, BufferId, Domain, Place, Real, Stmt, changed, declared, defined, loads, mentioned, reads, stores,
+};
 
 /// Where a statement is: its number in the order of the program, and the loops around it.
 struct Event<'a> {
@@ -31,6 +33,7 @@ struct Event<'a> {
 struct Events<'a> {
     loads: Vec<Event<'a>>,
     stores: Vec<Event<'a>>,
+    ranges: BTreeMap<IndexId, &'a Domain>,
     next: usize,
 }
 
@@ -63,6 +66,7 @@ impl<'a> Events<'a> {
                 Stmt::For { index, domain, .. } => {
                     loops.push(*index);
                     single.extend(is_single(domain).then_some(*index));
+                    self.ranges.insert(*index, domain);
                 }
                 Stmt::Extremum { at, .. } => loops.push(*at),
                 _ => {}
@@ -72,6 +76,26 @@ impl<'a> Events<'a> {
             single.truncate(alone);
         }
     }
+
+    /// Whether two places of a buffer never meet since on some axis they have the indices of loops whose ranges have no value in common.
+    fn are_of_pieces(&self, a: &Place, b: &Place) -> bool {
+        let range = |a: &Affine| self.ranges.get(&a.as_index()?).copied();
+        a.at.iter()
+            .zip(&b.at)
+            .any(|(a, b)| range(a).zip(range(b)).is_some_and(|(a, b)| ends_before(a, b) || ends_before(b, a)))
+    }
+}
+
+/// Whether a range ends before another one begins, whatever the sizes are.
+fn ends_before(one: &Domain, other: &Domain) -> bool {
+    let (Domain::Range { upper, .. }, Domain::Range { lower, .. }) = (one, other) else { return false };
+    let fixed = |bound: &&Bound| bound.divisor == 1 && bound.numerator.is_size();
+    upper.iter().filter(fixed).any(|last| {
+        lower.iter().filter(fixed).any(|first| {
+            let apart = first.numerator.sub(&last.numerator).ok().and_then(|a| a.as_constant());
+            apart.is_some_and(|apart| apart > 0)
+        })
+    })
 }
 
 /// Whether a domain has one value at most: a bound from below that is one from above.
@@ -96,7 +120,10 @@ pub(super) fn may_be_one(body: &[Stmt], before: BufferId, after: BufferId) -> bo
             }
             _ => false,
         };
-        let apart = || load.place.zip(store.place).is_some_and(|(from, to)| are_apart(from, to));
+        let apart = || {
+            let places = load.place.zip(store.place);
+            places.is_some_and(|(from, to)| are_apart(from, to) || events.are_of_pieces(from, to))
+        };
         apart() || load.order < store.order && (shared.is_empty() || own())
     };
     // What is stored at the place of the step is not all of the state.
@@ -228,6 +255,30 @@ mod tests {
         assert!(may_be_one(&columns, BEFORE, AFTER));
         let all_before = [each(0, vec![load(0, &[index(0)])]), each(1, vec![store(0, &[index(1)])])];
         assert!(may_be_one(&all_before, BEFORE, AFTER));
+    }
+
+    /// The pieces of a loop that was cut, and two that share a place.
+    #[test]
+    fn pieces_of_a_loop() {
+        let size = Affine::size(crate::base::SizeId::from_index(0));
+        let piece = |i: usize, first: &Affine, last: &Affine| {
+            let domain =
+                Domain::Range { lower: vec![Bound::exact(first.clone())], upper: vec![Bound::exact(last.clone())] };
+            Stmt::one_by_one(
+                IndexId::from_index(i),
+                domain,
+                vec![load(i as u32, &[index(i)]), store(i as u32, &[index(i)])],
+            )
+        };
+        let [zero, one, middle] = [0, 1, 5].map(Affine::constant);
+        let [before, last] = [-2, -1].map(|k| size.add_constant(k).expect("it fits"));
+        let cut = |first: &Affine, to: &Affine, from: &Affine| {
+            may_be_one(&[piece(0, first, to), piece(1, from, &last)], BEFORE, AFTER)
+        };
+        assert!(cut(&zero, &zero, &one));
+        assert!(cut(&one, &before, &last));
+        assert!(!cut(&zero, &middle, &middle));
+        assert!(!cut(&zero, &before, &middle));
     }
 
     /// Behind the store come the definition of a place, and what is loaded there.
