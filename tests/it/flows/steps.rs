@@ -50,8 +50,8 @@ fn what_is_stored_for_all_steps() {
         ("heat", &["u0", "c"], &["n"]),
         ("particles", &["p", "v"], &[]),
         // What is read of a path, and not the path: the elements before their update, the first one of each state, and what is owed to these; of a
-        // matrix the rows, and their squares.
-        ("updates", &["s0", "A0", "w"], &["", "", "", "2", "2", "2"]),
+        // matrix the rows, and not their squares.
+        ("updates", &["s0", "A0", "w"], &["", "", "", "2", "2"]),
     ] {
         let function = value_and_gradient(name, wrt);
         let nests = function.loops(&mut Stages::new()).expect("it has nests");
