@@ -6,8 +6,8 @@
 //!
 //! The state after a step may be stored over the one before it if each number of that is loaded before it is written, and never behind: by statements
 //! that come earlier and share no loop with the store, or at the very place that the same iteration stores later, or at one that no store ever meets, as in
-//! another piece of a loop that was cut. A place belongs to one iteration if each loop that the two share gives one index of both places, or has one iteration. What stores at the place of the step is
-//! left alone.
+//! another piece of a loop that was cut. A place belongs to one iteration if each loop that the two share gives one index of both places, or has one
+//! iteration. What stores at the place of the step is left alone.
 //!
 //! What a step loads of single elements of the state is [moved](load_early) in front of the store, where that is the only thing in the way.
 

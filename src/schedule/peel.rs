@@ -64,17 +64,15 @@ fn peel(nest: &mut Nest, facts: &Facts) -> Checked<()> {
 /// The pieces of a loop that tests its index, of which one can run in lanes where the whole loop cannot.
 fn at_tests(stmt: &Stmt, facts: &Facts, names: &mut Fresh) -> Checked<Option<Vec<Stmt>>> {
     let has_lanes = |stmts: &[Stmt]| Plan::of_body(stmts, Contraction::default()).any_vector(stmts);
-    if has_lanes(std::slice::from_ref(stmt)) {
-        return Ok(None);
-    }
-    if tests_places(stmt) {
+    // Most loops test nothing.
+    if tests_places(stmt) || has_lanes(std::slice::from_ref(stmt)) {
         return Ok(None);
     }
     Ok(pieces_of(stmt, facts, names)?.filter(|pieces| has_lanes(pieces)))
 }
 
-/// Whether a loop tests for a place that is no literal, or for places alone and not from where on or up to where it is. If its step of a loop over time
-/// changes these alone, this is worth more than lanes.
+/// Whether a loop tests for a place that is no literal, or not from where on or up to where it is. If its step of a loop over time
+/// changes some places alone, this is worth more than lanes.
 fn tests_places(stmt: &Stmt) -> bool {
     let (mut told, mut only_places) = (false, true);
     stmt.visit(&mut |stmt| {

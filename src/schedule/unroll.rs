@@ -147,7 +147,7 @@ fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Straight>> {
         return Ok(None);
     }
     let plan = Plan::of(nest, Contraction::of(&nest.body));
-    let has_lanes = nest.body.iter().any(|stmt| plan.is_vector(stmt));
+    let has_lanes = plan.any_vector(&nest.body);
     let mut inside = false;
     for stmt in nest.body.iter().flat_map(Stmt::body) {
         stmt.visit(&mut |stmt| inside |= plan.is_vector(stmt));
