@@ -19,11 +19,14 @@
 //! may change their order: each stores at places of its own index alone, and loads of the states no others. So a step that updates `k` elements takes `k`
 //! iterations.
 //!
+//! [A loop of one iteration](singles) that does not depend on the loop around is a test of it.
+//!
 //! Left as they are: loops with more than [`MOST_PLACES`] such tests, since their statements are written once for each place; tests of ranges, of which an
 //! iteration has no place; places that the loop computes.
 //!
 //! What a bound mentions is defined before the loop, moved there where it does not depend on the loop.
 
+mod singles;
 mod unchanged;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,6 +134,7 @@ impl Cut<'_> {
                 Stmt::Define(r, real) => drop(self.around.insert(*r, unchanged::source(real))),
                 Stmt::If { body, .. } => self.block(body)?,
                 stmt @ Stmt::For { .. } => {
+                    while singles::move_out(stmt)? {}
                     if let Stmt::For { body, .. } = stmt {
                         self.block(body)?;
                     }

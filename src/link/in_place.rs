@@ -101,7 +101,7 @@ fn ends_before(one: &Domain, other: &Domain) -> bool {
 /// Whether a domain has one value at most: a bound from below that is one from above.
 fn is_single(domain: &Domain) -> bool {
     match domain {
-        Domain::Range { lower, upper } => lower.iter().any(|bound| bound.divisor == 1 && upper.contains(bound)),
+        Domain::Range { lower, upper } => lower.iter().any(|bound| upper.contains(bound)),
         Domain::Segment(_) | Domain::Part { .. } => false,
     }
 }
