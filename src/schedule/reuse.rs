@@ -18,7 +18,8 @@
 //! 5. A tensor of this nest that no nest reads by then is not stored, nor what was made for it.
 //!
 //! **Why it is right.** Arrays do not change. A place in a buffer that the nest writes holds a known number until a statement stores to that buffer
-//! at places that are not known to be the same; loops and tests with such stores inside count as one. Other buffers do not change. A register that
+//! at a place that is not known to be another one, on some axis by a literal; loops and tests with such stores inside count as one. Other buffers do
+//! not change. A register that
 //! sums up is known where it changes no more: behind the last statement that changes it.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +28,7 @@ use super::hold;
 use super::key::{IndexKey, Key};
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
-use crate::index::Var;
+use crate::index::{Affine, Var};
 use crate::loops::{
     Buffer, BufferId, BufferKind, Cond, Decision, Fresh, Nest, Place, Program, Real, RealId, Stmt, loads, name_of,
     stores,
@@ -204,7 +205,7 @@ impl Pass {
             }
             Stmt::Store(place, r) => {
                 self.replace(r);
-                self.forget(place.buffer);
+                self.forget_at(place);
                 let is_settled = self.is_settled(*r);
                 if is_settled && !self.rounds.contains(&place.buffer) {
                     self.insert(Key::Load(place.buffer, place.at.clone()), *r);
@@ -277,6 +278,18 @@ impl Pass {
     fn insert(&mut self, key: Key, r: RealId) {
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(key, r);
+        }
+    }
+
+    /// Nothing is known of a place any more that the nest writes, nor of places that may be the same.
+    fn forget_at(&mut self, place: &Place) {
+        let differs =
+            |a: &Affine, b: &Affine| a.sub(b).ok().and_then(|a| a.as_constant()).is_some_and(|apart| apart != 0);
+        let may_be = |at: &[Affine]| !at.iter().zip(&place.at).any(|(a, b)| differs(a, b));
+        if self.written.contains(&place.buffer) {
+            for scope in &mut self.scopes {
+                scope.retain(|key, _| !matches!(key, Key::Load(b, at) if *b == place.buffer && may_be(at)));
+            }
         }
     }
 
