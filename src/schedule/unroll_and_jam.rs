@@ -15,7 +15,7 @@
 //! their axes, and reads these at the same axis alone. So their statements may come in any order. What they add to one sum comes in another order.
 //!
 //! **Where it is done.** Where the outer loop is the outermost one of a nest, and those inside are over ranges of an unknown length that do not depend on
-//! its index and hold no others but such over a few values; not where it sums up what is stored at the places of extrema.
+//! its index and hold no others but such and over a few values; not where it sums up what is stored at the places of extrema.
 
 use std::collections::BTreeSet;
 
@@ -58,49 +58,72 @@ fn jammed(nest: &Nest, at: usize) -> Checked<Option<Vec<Stmt>>> {
     let Some((Stmt::For { index, domain, body, .. }, after)) = nest.body[at..].split_first() else { return Ok(None) };
     let Some(values) = few(domain) else { return Ok(None) };
     let body = &joined(&nest.buffers, body)?;
-    let long: Option<Vec<(IndexId, &Domain)>> =
-        body.iter().filter(|stmt| has_loop(stmt)).map(|s| long(*index, s)).collect();
-    let Some(long) = long.filter(|long| !long.is_empty()) else { return Ok(None) };
+    let are_long = body.iter().filter(|stmt| has_loop(stmt)).all(|stmt| is_long(*index, stmt));
+    if !are_long || !body.iter().any(has_loop) {
+        return Ok(None);
+    }
     let copies = usize::try_from(values.end().saturating_sub(*values.start()).saturating_add(1)).unwrap_or(usize::MAX);
     let is_small = size(body).saturating_mul(copies) <= FEW_STATEMENTS;
     if !is_small || after.iter().any(has_loop) || !body.iter().all(is_simple) || !by_rows(nest, *index, body) {
         return Ok(None);
     }
     let mut names = Fresh::after(&nest.body);
-    let loops: Vec<(IndexId, IndexId)> = long.iter().map(|(i, _)| (*i, names.fresh_index())).collect();
-    let mut between = vec![Vec::new(); long.len() + 1];
-    let mut bodies = vec![Vec::new(); long.len()];
+    let kept: Vec<IndexId> = body.iter().flat_map(long_indices).collect();
+    let mut each = Vec::with_capacity(copies);
     for value in values {
         names.again();
         names.fix(*index, Affine::constant(value));
-        loops.iter().for_each(|(i, name)| names.keep(*i, *name));
-        let mut behind = 0;
-        for stmt in names.body(body)? {
-            match stmt {
-                Stmt::For { body, .. } => {
-                    bodies[behind].extend(body);
-                    behind += 1;
-                }
-                stmt => between[behind].push(stmt),
-            }
-        }
+        kept.iter().for_each(|i| names.keep(*i, *i));
+        each.push(names.body(body)?);
     }
-    let mut between = between.into_iter();
-    let mut out = between.next().unwrap_or_default();
-    for (((_, domain), (_, name)), (body, behind)) in long.into_iter().zip(loops).zip(bodies.into_iter().zip(between)) {
-        out.push(Stmt::one_by_one(name, domain.clone(), body));
-        out.extend(behind);
-    }
-    Ok(Some(out))
+    Ok(Some(zipped(each)))
 }
 
-/// The index and the range of a loop over many values, whatever the index of the loop around, that holds others over a few alone.
-fn long(around: IndexId, stmt: &Stmt) -> Option<(IndexId, &Domain)> {
-    let Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. } = stmt else { return None };
+/// Copies of the same statements as one list, in which loops over many values are there once, around what the copies have in them.
+// Loops nest to a bounded depth.
+fn zipped(each: Vec<Vec<Stmt>>) -> Vec<Stmt> {
+    let mut copies: Vec<_> = each.into_iter().map(|copy| copy.into_iter().peekable()).collect();
+    let mut out = Vec::new();
+    loop {
+        let mut inner = Vec::with_capacity(copies.len());
+        let mut around = None;
+        for copy in &mut copies {
+            while let Some(stmt) = copy.next_if(|stmt| !holds_long(stmt)) {
+                out.push(stmt);
+            }
+            if let Some(Stmt::For { index, domain, body, .. }) = copy.next() {
+                inner.push(body);
+                around = Some((index, domain));
+            }
+        }
+        let Some((index, domain)) = around else { return out };
+        out.push(Stmt::one_by_one(index, domain, zipped(inner)));
+    }
+}
+
+/// Whether a statement is a loop that is not over a few values.
+fn holds_long(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::For { domain, .. } if literal(domain).is_none())
+}
+
+/// The indices of loops over many values.
+fn long_indices(stmt: &Stmt) -> Vec<IndexId> {
+    let mut found = Vec::new();
+    stmt.visit(&mut |stmt| match stmt {
+        Stmt::For { index, .. } if holds_long(stmt) => found.push(*index),
+        _ => {}
+    });
+    found
+}
+
+/// Whether a statement is a loop over many values, whatever the index of the loop around, that holds others over a few or such alone.
+// Loops nest to a bounded depth.
+fn is_long(around: IndexId, stmt: &Stmt) -> bool {
+    let Stmt::For { domain: domain @ Domain::Range { .. }, body, .. } = stmt else { return false };
     let mut moves = false;
     domain.visit_affine(&mut |a| moves |= a.mentions(around));
-    let can = !moves && literal(domain).is_none() && only_few(body) && body.iter().all(is_simple);
-    can.then_some((*index, domain))
+    let holds = |stmt: &Stmt| !has_loop(stmt) || only_few(std::slice::from_ref(stmt)) || is_long(around, stmt);
+    !moves && literal(domain).is_none() && body.iter().all(|stmt| is_simple(stmt) && holds(stmt))
 }
 
 /// Whether a statement is a number, a sum, what is stored, or a loop or test around such.
