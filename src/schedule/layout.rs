@@ -237,12 +237,16 @@ fn is_wide(l: &Loop<'_>) -> bool {
     l.lanes && !is_short(&l.domain)
 }
 
-/// What it costs that lanes over an index access a place: nothing for neighbours and one place, less for places a few apart than for others.
+/// What it costs that lanes over an index access a place: nothing for neighbours and one place, less for places a few apart than for others. A column
+/// that is a literal is one of a few, as a coordinate of points or a channel of pictures.
 fn apart(place: &Place, index: IndexId, last: &Last) -> u64 {
-    let last = last.get(&place.buffer).copied().unwrap_or(place.at.len().wrapping_sub(1));
+    let rank = place.at.len();
+    let last = last.get(&place.buffer).copied().unwrap_or(rank.wrapping_sub(1));
+    let in_rows = last.wrapping_add(1) == rank && place.at.last().is_some_and(|a| a.as_constant().is_some());
     let varying = place.at.iter().enumerate().filter(|(_, a)| a.mentions(index));
     let cost = |(at, a): (usize, &Affine)| match a.coefficient(&Var::Index(index)) {
         1 if at == last => 0,
+        1 if in_rows && at + 1 == last => NEAR,
         step if at == last && step.abs() <= FEW => NEAR,
         _ => FAR,
     };
