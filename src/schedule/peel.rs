@@ -25,6 +25,7 @@
 
 use super::contract::Contraction;
 use super::split::innermost::pieces_of;
+use super::split::taps;
 use super::vectorise::{Plan, independent};
 use crate::base::IndexId;
 use crate::error::Result;
@@ -44,7 +45,7 @@ fn peel(nest: &mut Nest, facts: &Facts) -> Checked<()> {
     for stmt in std::mem::take(&mut nest.body) {
         let (parts, decision) = match three(&stmt, &mut names)? {
             Some(parts) => (Vec::from(parts), Decision::Peeled {}),
-            None => match at_tests(&stmt, facts, &mut names)? {
+            None => match in_pieces(&stmt, facts, &mut names)? {
                 Some(parts) => (parts, Decision::Ends {}),
                 None => {
                     body.push(stmt);
@@ -61,14 +62,20 @@ fn peel(nest: &mut Nest, facts: &Facts) -> Checked<()> {
     Ok(())
 }
 
-/// The pieces of a loop that tests its index, of which one can run in lanes where the whole loop cannot.
-fn at_tests(stmt: &Stmt, facts: &Facts, names: &mut Fresh) -> Checked<Option<Vec<Stmt>>> {
+/// The pieces of a loop that tests its index, or has sums whose ends are fractions of it, of which one can run in lanes where the whole loop cannot.
+fn in_pieces(stmt: &Stmt, facts: &Facts, names: &mut Fresh) -> Checked<Option<Vec<Stmt>>> {
     let has_lanes = |stmts: &[Stmt]| Plan::of_body(stmts, Contraction::default()).any_vector(stmts);
-    // Most loops test nothing.
-    if tests_places(stmt) || has_lanes(std::slice::from_ref(stmt)) {
+    // Most loops have neither.
+    let (has_tests, has_sums) = (!tests_places(stmt), taps::has_sums(stmt));
+    if !has_tests && !has_sums || has_lanes(std::slice::from_ref(stmt)) {
         return Ok(None);
     }
-    Ok(pieces_of(stmt, facts, names)?.filter(|pieces| has_lanes(pieces)))
+    let at_tests = if has_tests { pieces_of(stmt, facts, names)? } else { None };
+    let pieces = match at_tests {
+        None if has_sums => taps::pieces_of(stmt, facts, names)?,
+        pieces => pieces,
+    };
+    Ok(pieces.filter(|pieces| has_lanes(pieces)))
 }
 
 /// Whether a loop tests for a place that is no literal, or not from where on or up to where it is. If its step of a loop over time

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! *Strides.* Where both ends of a sum are fractions of the index of a loop around it, the loop is one for each remainder, in which they are no
-//! fractions any more. A loop that adds to a register outside has the remainders in turn in its body, as its sum keeps its order.
+//! fractions any more. A loop that adds to a register outside has the remainders in turn in its body, as its sum keeps its order, and so has a long one.
 //!
 //! *Taps.* A sum whose ends follow the index, at a distance that is a literal, is one over this distance.
 //!
@@ -41,18 +41,35 @@ use crate::solver::Facts;
 
 /// Cuts the loops of a nest around sums over a few places; whether there were any.
 pub(super) fn cut(nest: &mut Nest, facts: &Facts) -> Result<bool> {
-    let moving = |stmt: &Stmt| {
-        let Stmt::For { index, body, .. } = stmt else { return false };
-        sums(*index, body).iter().any(|sum| sum.is_few())
-    };
     let mut any = false;
-    nest.body.iter().for_each(|stmt| stmt.visit(&mut |stmt| any |= moving(stmt)));
+    nest.body.iter().for_each(|stmt| stmt.visit(&mut |stmt| any |= has_sums(stmt)));
     if !any {
         return Ok(false);
     }
-    let mut cutter = Cutter { names: Fresh::after(&nest.body), found: false };
+    let mut cutter = Cutter { names: Fresh::after(&nest.body), is_long: false, found: false };
+    for stmt in &mut nest.body {
+        if let Stmt::For { index, body, .. } = stmt
+            && sums(*index, body).iter().all(|sum| sum.lower.len() == 1 && sum.upper.len() == 1)
+        {
+            *body = cutter.by_taps(body, *index)?;
+        }
+    }
     in_loops(nest, facts, |body, known| cutter.body(body, known))?;
     Ok(cutter.found)
+}
+
+/// Whether a statement is a loop with sums over a few places inside that follow its index.
+pub(in super::super) fn has_sums(stmt: &Stmt) -> bool {
+    let Stmt::For { index, body, .. } = stmt else { return false };
+    sums(*index, body).iter().any(|sum| sum.is_few())
+}
+
+/// The loops that one loop becomes, if it has sums over a few places inside that are cut.
+pub(in super::super) fn pieces_of(stmt: &Stmt, facts: &Facts, names: &mut Fresh) -> Checked<Option<Vec<Stmt>>> {
+    let mut cutter = Cutter { names: std::mem::take(names), is_long: true, found: false };
+    let pieces = cutter.cut(stmt.clone(), facts);
+    *names = cutter.names;
+    Ok(Some(pieces?).filter(|_| cutter.found))
 }
 
 /// A loop whose bounds mention the index of one around it.
@@ -106,6 +123,8 @@ fn sums(index: IndexId, body: &[Stmt]) -> Vec<Sum<'_>> {
 
 struct Cutter {
     names: Fresh,
+    /// Whether what a loop stores is too long to come back to for each remainder.
+    is_long: bool,
     found: bool,
 }
 
@@ -152,7 +171,7 @@ impl Cutter {
         Ok(stmts)
     }
 
-    /// A loop for each remainder of the index, where that makes bounds whole; or one loop of them all, where it adds to a register outside.
+    /// A loop for each remainder of the index, where that makes bounds whole; or one loop of them all, where it adds to a register outside, or is long.
     fn by_remainders(&mut self, stmt: &Stmt) -> Checked<Option<Vec<Stmt>>> {
         let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
         let Some(step) = stride(*index, body) else { return Ok(None) };
@@ -168,10 +187,13 @@ impl Cutter {
         let ends = (0..step)
             .map(|rest| shortened(&Bound { numerator: upper.numerator.add_constant(-rest)?, divisor: step }))
             .collect::<Checked<Vec<_>>>()?;
-        let cut = match adds_up {
-            true => self.in_turn(*index, step, &ends, body)?,
-            false => Some(self.one_for_each(*index, step, (from, ends), body)?),
-        };
+        let mut cut = None;
+        if adds_up || self.is_long && from == 0 {
+            cut = self.in_turn(*index, step, &ends, body)?;
+        }
+        if !adds_up && cut.is_none() {
+            cut = Some(self.one_for_each(*index, step, (from, ends), body)?);
+        }
         self.found |= cut.is_some();
         Ok(cut)
     }
@@ -257,8 +279,11 @@ impl Cutter {
         let mut inside = known.clone();
         assume(&mut inside, *index, &Domain::Range { lower: lower.clone(), upper: upper.clone() })?;
         let mut middle = Middle::default();
-        let body = self.by_taps(body, *index)?;
-        let Some(same) = without_borders(&body, *index, &inside, &mut middle)? else { return Ok(None) };
+        let (before, body) = (body, self.by_taps(body, *index)?);
+        let Some((same, has_borders)) = without_borders(&body, *index, &inside, &mut middle)? else { return Ok(None) };
+        if !has_borders && body == *before {
+            return Ok(None);
+        }
         let is_whole = middle.from.is_empty() && middle.to.is_empty();
         if !along && !is_whole {
             return Ok(None);
@@ -414,11 +439,16 @@ fn one_of(all: Vec<Affine>, sign: i64) -> Checked<Option<Option<Affine>>> {
     Ok(Some(best))
 }
 
-/// The statements with all taps, and where they are those; nothing where no sum has any at its borders, or where a bound is none of these.
-fn without_borders(body: &[Stmt], i: IndexId, known: &Facts, middle: &mut Middle) -> Checked<Option<Vec<Stmt>>> {
+/// The statements with all taps, where they are those, and whether sums have others at borders; nothing where a bound is none of these.
+fn without_borders(
+    body: &[Stmt],
+    i: IndexId,
+    known: &Facts,
+    middle: &mut Middle,
+) -> Checked<Option<(Vec<Stmt>, bool)>> {
     let mut any = false;
     let found = full(body, i, known, middle, &mut any)?;
-    Ok(found.filter(|_| any))
+    Ok(found.map(|body| (body, any)))
 }
 
 fn full(body: &[Stmt], i: IndexId, known: &Facts, middle: &mut Middle, any: &mut bool) -> Checked<Option<Vec<Stmt>>> {
