@@ -17,8 +17,11 @@
 //! +0 and are never -0. A place that is written under the test was made zero before, and is written 0 now. What is computed for nothing has no effect:
 //! it is arithmetic, on numbers that are loaded from places in bounds, which is proved without the test.
 //!
-//! **Where it is done.** In loops over ranges, and in those over a row of a relation that is the same for all values of a range around, for little arithmetic without calls of functions, if no such test is left in the loop then, nor in loops
-//! beside it. Sums over a few values, as a literal, are no loops here: they become statements. A longer sum of products is taken as well if what is tested was
+//! A test of an index that an array tells, as the target of a map, is one of a number as well: `0 <= a` is `less_equal(0, real(a))`.
+//!
+//! **Where it is done.** In loops over ranges, and in those over a row of a relation that is the same for all values of a range around, for little
+//! arithmetic, if no such test is left in the loop then, nor in loops beside it. Calls of functions are made for nothing only where a range is asked for,
+//! in which most targets are, or where one of two is made in any case. Sums over a few values, as a literal, are no loops here: they become statements. A longer sum of products is taken as well if what is tested was
 //! computed for each element, as in the gradient of a layer with `relu`: about every other element passes such a test, and the same sum for the
 //! other elements costs less than that none of them runs in lanes.
 
@@ -27,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::unroll_outer::{few, is_few};
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
-use crate::index::Checked;
+use crate::index::{Affine, Checked, Var};
 use crate::loops::predicate::{self, assume, under};
 use crate::loops::{
     Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_loop,
@@ -137,8 +140,14 @@ impl<'a> Pass<'a> {
         if numbers > MOST_NUMBERS {
             return Ok(());
         }
-        let (known, tests, declared) = (known.clone(), Vec::new(), BTreeMap::new());
-        let mut conversion = Conversion { known, out: Vec::new(), tests, declared, converted: 0 };
+        let mut told = BTreeSet::new();
+        let mut tell = |stmt: &Stmt| told.extend(if let Stmt::Let { index, .. } = stmt { Some(*index) } else { None });
+        body.iter().for_each(|stmt| stmt.visit(&mut tell));
+        let others = body.iter().filter_map(|stmt| match stmt {
+            Stmt::If { cond: Cond::NonZero(a), .. } => Some(a.clone()),
+            _ => None,
+        });
+        let mut conversion = Conversion { told, others: others.collect(), ..Conversion::new(known.clone()) };
         if conversion.stmts(self, body)? && conversion.declares_once(&self.changes) {
             self.converted += conversion.converted;
             *body = conversion.out;
@@ -214,19 +223,49 @@ fn is_product_sum(stmt: &Stmt) -> bool {
         })
 }
 
+/// What a test asks for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Asks {
+    /// A range of indices that an array tells, or all but one, or one where something else is done for all others.
+    Range,
+    /// One of them.
+    Place,
+    /// What a number is.
+    Number,
+}
+
 /// The body of a loop without tests.
 struct Conversion {
     /// What loops and tests of indices around say.
     known: Facts,
     out: Vec<Stmt>,
+    /// The indices that arrays tell in the loop.
+    told: BTreeSet<IndexId>,
+    /// What is done in any case but where these are 0, in which case something else is.
+    others: Vec<Affine>,
     /// The numbers that are not 0 where the tests around hold, from outside in.
     tests: Vec<RealId>,
+    /// What each of them asks for.
+    asks: Vec<Asks>,
     /// Inside of how many tests registers are declared.
     declared: BTreeMap<RealId, usize>,
     converted: usize,
 }
 
 impl Conversion {
+    fn new(known: Facts) -> Conversion {
+        Conversion {
+            known,
+            out: Vec::new(),
+            told: BTreeSet::new(),
+            others: Vec::new(),
+            tests: Vec::new(),
+            asks: Vec::new(),
+            declared: BTreeMap::new(),
+            converted: 0,
+        }
+    }
+
     /// Adds statements; whether they can be converted.
     fn stmts(&mut self, pass: &mut Pass<'_>, stmts: &[Stmt]) -> Checked<bool> {
         for stmt in stmts {
@@ -246,6 +285,7 @@ impl Conversion {
             self.converted += 1;
             let can = self.stmts(pass, body)?;
             self.tests.truncate(depth);
+            self.asks.truncate(depth);
             return Ok(can);
         }
         if matches!(stmt, Stmt::For { .. }) && depth > 0 {
@@ -267,8 +307,13 @@ impl Conversion {
         }
         match stmt {
             Stmt::Define(_, Real::Load(place)) if !self.is_in_bounds(pass, place)? => return Ok(false),
-            Stmt::Define(_, Real::Apply(function, _)) if function.is_call() => return Ok(false),
-            // The tests are about numbers, so indices are what they are without them.
+            Stmt::Define(_, Real::Apply(function, _))
+                if function.is_call() && self.asks.iter().any(|asks| *asks != Asks::Range) =>
+            {
+                return Ok(false);
+            }
+            // Where the tests are about numbers, indices are what they are without them.
+            Stmt::Let { .. } if self.asks.iter().any(|asks| *asks != Asks::Number) => return Ok(false),
             Stmt::Define(..) | Stmt::Local(_) | Stmt::Let { step: None, .. } => self.out.push(stmt.clone()),
             Stmt::Assign(r, a) => {
                 let Some(local) = self.out.iter().rposition(|stmt| *stmt == Stmt::Local(*r)) else { return Ok(false) };
@@ -310,10 +355,10 @@ impl Conversion {
         Ok(can)
     }
 
-    /// Whether a place is in bounds whatever tests of numbers say.
+    /// Whether a place is in bounds whatever the tests say.
     fn is_in_bounds(&self, pass: &Pass<'_>, place: &Place) -> Checked<bool> {
         if let Some(in_doubt) = &pass.in_doubt {
-            return Ok(!in_doubt.contains(place));
+            return Ok(self.asks.iter().all(|asks| *asks == Asks::Number) && !in_doubt.contains(place));
         }
         match pass.buffers.get(place.buffer).filter(|buffer| buffer.entries.is_none()) {
             Some(buffer) => predicate::are_in_range(&self.known, &place.at, &buffer.dims),
@@ -332,34 +377,56 @@ impl Conversion {
         r
     }
 
-    /// Adds the numbers of a condition to the tests; whether it is about numbers alone.
+    /// Adds the numbers of a condition to the tests; whether it is about numbers alone, and indices that arrays tell.
     fn test(&mut self, pass: &mut Pass<'_>, cond: &Cond) -> bool {
-        match cond {
-            Cond::Support(r) => self.tests.push(*r),
-            Cond::NoSupport(r) => {
-                let zero = self.define(pass, Real::Literal(0.0));
-                let test = self.define(pass, Real::apply(Op::Compare(Comparison::Equal), [*r, zero]));
-                self.tests.push(test);
-            }
+        let (number, asks) = match cond {
+            Cond::Support(r) => (*r, Asks::Number),
+            Cond::NoSupport(r) => (self.is_zero(pass, *r), Asks::Number),
             Cond::All(conds) => return conds.iter().all(|cond| self.test(pass, cond)),
             Cond::Any(conds) => {
                 let one = self.define(pass, Real::Literal(1.0));
                 let depth = self.tests.len();
-                let mut any = None;
+                let (mut any, mut asks) = (None, Asks::Range);
                 for cond in conds {
                     if !self.test(pass, cond) {
                         return false;
                     }
                     let tests = self.tests.split_off(depth);
+                    asks = self.asks.drain(depth..).fold(asks, Asks::max);
                     let holds = self.chosen(pass, one, &tests);
                     any = Some(any.map_or(holds, |any| self.define(pass, Real::Add(any, holds))));
                 }
-                let any = any.unwrap_or_else(|| self.define(pass, Real::Literal(0.0)));
-                self.tests.push(any);
+                (any.unwrap_or_else(|| self.define(pass, Real::Literal(0.0))), asks)
             }
-            Cond::NonNegative(_) | Cond::Zero(_) | Cond::NonZero(_) => return false,
-        }
+            Cond::NonNegative(a) | Cond::Zero(a) | Cond::NonZero(a) => {
+                // Sums of which a loop around is the target are added up by target.
+                let is_place = matches!(cond, Cond::Zero(_));
+                let of_others = |v: &Var| matches!(v, Var::Index(i) if !self.told.contains(i));
+                let others = a.terms().iter().any(|(v, _)| of_others(v));
+                if !self.told.iter().any(|i| a.mentions(*i)) || others && is_place {
+                    return false;
+                }
+                let index = self.define(pass, Real::Index(a.clone()));
+                match cond {
+                    Cond::NonNegative(_) => {
+                        let zero = self.define(pass, Real::Literal(0.0));
+                        let test = Real::apply(Op::Compare(Comparison::LessEqual), [zero, index]);
+                        (self.define(pass, test), Asks::Range)
+                    }
+                    Cond::Zero(a) if !self.others.contains(a) => (self.is_zero(pass, index), Asks::Place),
+                    Cond::Zero(_) => (self.is_zero(pass, index), Asks::Range),
+                    _ => (index, Asks::Range),
+                }
+            }
+        };
+        self.tests.push(number);
+        self.asks.push(asks);
         true
+    }
+
+    fn is_zero(&mut self, pass: &mut Pass<'_>, r: RealId) -> RealId {
+        let zero = self.define(pass, Real::Literal(0.0));
+        self.define(pass, Real::apply(Op::Compare(Comparison::Equal), [r, zero]))
     }
 
     /// Whether registers that are chosen now were given a number by no other statement.
