@@ -15,7 +15,9 @@
 //!
 //! **Where it is done.** In loops over ranges of many values, before the outermost one that changes neither the number nor what it is made of. What it is made of
 //! leaves loops first: literals, elements that are there in any case, and what they give. Rows of sparse matrices have too few entries, and a
-//! quotient of two numbers that the loop does not change is found before it anyway.
+//! quotient of two numbers that the loop does not change is found before it anyway. Then those that are [a row](rows).
+
+mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,6 +51,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         }
         let mut pass = Pass { names: Fresh::after(&nest.body), literals, found: 0 };
         pass.body(&mut nest.body);
+        rows::run(&mut pass, nest, buffers)?;
         if pass.found > 0 {
             nest.decisions.push(Decision::Divisions { quotients: pass.found });
         }
@@ -100,7 +103,7 @@ impl Invariant<'_> {
         for (stmt, is_free) in body.iter().zip(&mut is_free) {
             let Stmt::Define(r, real) = stmt else { continue };
             *is_free = match real {
-                Real::Load(place) => self.is_there(place, around),
+                Real::Load(place) => is_there((self.dims)(place.buffer), place, around),
                 Real::Index(a) => !a.mentions(index) && !inside.iter().any(|i| a.mentions(*i)),
                 _ => {
                     let mut free = true;
@@ -125,16 +128,15 @@ impl Invariant<'_> {
         ahead.reverse();
         ahead
     }
+}
 
-    /// Whether an element is there whether or not a loop runs: each axis has the place of a literal, or all of a loop around.
-    fn is_there(&self, place: &Place, around: &Around) -> bool {
-        let dims = (self.dims)(place.buffer);
-        let is_there = |(a, n): (&Affine, &Affine)| match (a.as_constant(), n.as_constant()) {
-            (Some(at), Some(n)) => (0..n).contains(&at),
-            _ => a.as_index().is_some_and(|i| around.iter().any(|(j, over)| *j == i && over.as_ref() == Some(n))),
-        };
-        dims.len() == place.at.len() && place.at.iter().zip(dims).all(is_there)
-    }
+/// Whether an element is there whether or not a loop runs: each axis has the place of a literal, or all of a loop around.
+fn is_there(dims: &[Affine], place: &Place, around: &Around) -> bool {
+    let is_there = |(a, n): (&Affine, &Affine)| match (a.as_constant(), n.as_constant()) {
+        (Some(at), Some(n)) => (0..n).contains(&at),
+        _ => a.as_index().is_some_and(|i| around.iter().any(|(j, over)| *j == i && over.as_ref() == Some(n))),
+    };
+    dims.len() == place.at.len() && place.at.iter().zip(dims).all(is_there)
 }
 
 /// What a number is scaled by, if it is, and its reciprocal.
