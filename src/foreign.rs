@@ -238,7 +238,7 @@ const FUNCTIONS: Sentences = &[
     (&["mod", "rem", "fmod", "remainder", "floor_divide", "divmod"], REMAINDER),
     (&["float", "Float64", "float64", "float32"], "an index is a number where a number is expected, or `real(i)`"),
     (
-        &["int", "floor", "round", "ceil", "trunc"],
+        &["int", "trunc"],
         "reals cannot be rounded to indices: these come in by a `map`; indices divide, as in `gen i < n. x[i // 2]`",
     ),
     (&["stop_gradient", "detach"], "what is not differentiated by is a parameter that `--wrt` does not name"),

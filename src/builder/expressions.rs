@@ -67,6 +67,12 @@ impl<'b> Expr<'b> {
         cbrt;
         /// The absolute value.
         abs;
+        /// The largest integer that is not above `self`.
+        floor;
+        /// The smallest integer that is not below `self`.
+        ceil;
+        /// The nearest integer, of two the even one.
+        round;
         /// The error function.
         erf;
         /// `1 / (1 + e^-self)`.

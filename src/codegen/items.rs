@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 /// The files, in the order in which their items are written. The square root is that of sources, not that of `vector/square_root.rs`.
-const TEXTS: [&str; 13] = [
+const TEXTS: [&str; 14] = [
     include_str!("vector/mod.rs"),
     include_str!("vector/double.rs"),
     include_str!("vector/exponential.rs"),
@@ -18,6 +18,7 @@ const TEXTS: [&str; 13] = [
     include_str!("vector/inverse_trigonometric.rs"),
     include_str!("vector/hyperbolic.rs"),
     include_str!("vector/root.rs"),
+    include_str!("vector/rounding.rs"),
     include_str!("square_root.rs"),
     include_str!("vector/error_function.rs"),
     include_str!("vector/gamma.rs"),

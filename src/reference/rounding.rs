@@ -204,6 +204,9 @@ impl Numeric for Rounded {
             (Op::Compare(_), _) => Rounded::new(value),
             (Op::Sign, [a]) if a.may_swap(&Rounded::new(0.0)) => Rounded::unknown(value),
             (Op::Sign, _) => Rounded::new(value),
+            (Op::Floor | Op::Ceil, [a]) if a.may_swap(&Rounded::new(libm::rint(a.value))) => Rounded::unknown(value),
+            (Op::Round, [a]) if a.may_swap(&Rounded::new(libm::floor(a.value) + 0.5)) => Rounded::unknown(value),
+            (Op::Floor | Op::Ceil | Op::Round, _) => Rounded::new(value),
             (Op::Max | Op::Min | Op::Abs, _) => Rounded { depth, ..Rounded::of(value, largest(), depth, exact) },
             (Op::Powi(k), [a]) if k >= 0 => {
                 let factors = f64::from(k);

@@ -367,6 +367,45 @@ operators! {
         totality: Totality::OfFinite,
         note: "zeros keep their sign; the derivative is 0 everywhere",
     }
+    /// The largest integer that is not above `a`.
+    Floor {
+        name: "floor",
+        arguments: (a),
+        value: libm::floor(a),
+        complex: Some(z::constant(libm::floor(a.re))),
+        partials: |_| [Partial::Zero],
+        domain: "all a",
+        facts: Facts::NONE.increasing().zero(),
+        work: 1,
+        totality: Totality::OfFinite,
+        note: "zeros keep their sign; the derivative is 0 everywhere",
+    }
+    /// The smallest integer that is not below `a`.
+    Ceil {
+        name: "ceil",
+        arguments: (a),
+        value: libm::ceil(a),
+        complex: Some(z::constant(libm::ceil(a.re))),
+        partials: |_| [Partial::Zero],
+        domain: "all a",
+        facts: Facts::NONE.increasing().zero(),
+        work: 1,
+        totality: Totality::OfFinite,
+        note: "a zero has the sign of `a`; the derivative is 0 everywhere",
+    }
+    /// The nearest integer, of two the even one.
+    Round {
+        name: "round",
+        arguments: (a),
+        value: libm::rint(a),
+        complex: Some(z::constant(libm::rint(a.re))),
+        partials: |_| [Partial::Zero],
+        domain: "all a",
+        facts: Facts::NONE.odd().increasing().zero(),
+        work: 1,
+        totality: Totality::OfFinite,
+        note: "a zero has the sign of `a`; the derivative is 0 everywhere",
+    }
     /// `|a|`.
     Abs {
         name: "abs",

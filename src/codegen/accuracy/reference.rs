@@ -119,6 +119,9 @@ impl Reference {
             Op::Xlogy => &x * &self.ln(&Number::from(args[1])),
             Op::Sqrt => Number(x.0.sqrt(BITS, ROUNDING)),
             Op::Cbrt => self.cbrt(&x),
+            Op::Floor => Number::from(args[0].floor()),
+            Op::Ceil => Number::from(args[0].ceil()),
+            Op::Round => Number::from(args[0].round_ties_even()),
             Op::Sinh => {
                 // e^a - 1 = t, and e^a - e^-a = t + t / (1 + t)
                 let t = self.expm1(&x.abs());

@@ -13,6 +13,7 @@
 //!
 //! | function | units | |
 //! |---|---|---|
+//! | [`floor`], [`ceil`], [`nearest`] | 0 | |
 //! | [`sqrt`] | 0.5 | the instruction |
 //! | [`exp`], [`expm1`], [`ln`], [`log1p`], [`pow`] | 1 | |
 //! | [`sinh`], [`cosh`], [`asin`], [`acos`], [`atan2`], [`cbrt`] | 1 | |
@@ -35,6 +36,7 @@ mod logarithm;
 mod mul_add;
 mod power;
 mod root;
+mod rounding;
 mod square_root;
 mod trigonometric;
 
@@ -46,6 +48,7 @@ pub use inverse_trigonometric::{acos, asin, atan, atan2};
 pub use logarithm::{ln, log1p, xlogy};
 pub use power::pow;
 pub use root::{cbrt, sqrt};
+pub use rounding::{ceil, floor, nearest};
 pub use trigonometric::{cos, sin, tan};
 
 /// Numbers in lanes.
