@@ -44,9 +44,9 @@ pub use gamma::{digamma, lgamma, trigamma};
 pub use hyperbolic::{cosh, sinh};
 pub use inverse_trigonometric::{acos, asin, atan, atan2};
 pub use logarithm::{ln, log1p, xlogy};
-pub use power::pow;
+pub use power::{base_parts, pow, pow_of_base};
 pub use root::{cbrt, sqrt};
-pub use trigonometric::{cos, sin, tan};
+pub use trigonometric::{angle_parts, cos, cos_of_angle, sin, sin_of_angle, tan};
 
 /// Numbers in lanes.
 #[derive(Clone, Copy, Debug)]
