@@ -117,3 +117,55 @@ impl Emitter<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codegen::vector::{V, angle_parts, base_parts, cos_of_angle, pow_of_base, sin_of_angle};
+    use crate::codegen::{in_lanes, items, name_in_lanes};
+
+    /// A function alone is made of its beginning, so the bits of both are the same.
+    #[test]
+    fn functions_alone_use_their_beginnings() {
+        for (op, begins, rest) in BEGINNINGS {
+            let name = name_in_lanes(op).unwrap();
+            let text = items::used(&format!("{name}(x)"));
+            for function in [begins, rest] {
+                assert!(text.contains(&format!("pub fn {function}<")), "{name} does not use {function}");
+            }
+        }
+    }
+
+    /// The function of a beginning that serves others too has the bits of the function alone, with any number of lanes.
+    fn check<const N: usize>(x: [f64; N], y: [f64; N]) {
+        let (angle, base) = (angle_parts(V(x)), base_parts(V(x)));
+        let same = |op: Op, args: &[[f64; N]], found: V<N>| {
+            for (a, b) in in_lanes(op, args).unwrap().iter().zip(found.0) {
+                assert!(a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan(), "{op:?} of {args:?}: {a:e}, {b:e}");
+            }
+        };
+        same(Op::Sin, &[x], sin_of_angle(angle));
+        same(Op::Cos, &[x], cos_of_angle(angle));
+        same(Op::Pow, &[x, y], pow_of_base(base, V(y)));
+        same(Op::Pow, &[x, y.map(|y| y - 1.0)], pow_of_base(base, V(y.map(|y| y - 1.0))));
+    }
+
+    #[test]
+    fn beginnings_change_no_bit() {
+        let special = [0.0, 1.0, 0.5, 2.0, 3.0, 1e6, 1e7, 1e300, f64::MAX, 5e-324, f64::MIN_POSITIVE, f64::INFINITY];
+        let special: Vec<f64> = special.iter().flat_map(|x| [*x, -x]).chain([f64::NAN]).collect();
+        let mut rng = fastrand::Rng::with_seed(11);
+        let mut number = |k: usize| match k % 4 {
+            0 => special[rng.usize(..special.len())],
+            1 => f64::from_bits(rng.u64(..)),
+            2 => 2e6 * (rng.f64() - 0.5),
+            _ => 20.0 * (rng.f64() - 0.5),
+        };
+        for _ in 0..20_000 {
+            let (x, y): ([f64; 8], [f64; 8]) = (std::array::from_fn(&mut number), std::array::from_fn(&mut number));
+            check(x, y);
+            check([x[0]], [y[1]]);
+            check([x[1], x[2], x[3], x[4]], [y[4], y[3], y[2], y[1]]);
+        }
+    }
+}

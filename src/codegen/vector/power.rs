@@ -42,18 +42,9 @@ pub fn pow_of_base<const N: usize>(base: Base<N>, y: V<N>) -> V<N> {
 
 /// `x^y` as IEEE 754 defines it, at most 1 unit in the last place off: NaN for negative `x` unless `y` is an integer, 1 for `y = 0`
 /// and for `x = 1`.
-#[inline]
-pub fn pow<const N: usize>(x: V<N>, y: V<N>) -> V<N> {
-    let mut z = x;
-    for (z, y) in z.0.iter_mut().zip(&y.0) {
-        *z = pow_lane(*z, *y);
-    }
-    z
-}
-
 #[inline(always)]
-pub fn pow_lane(x: f64, y: f64) -> f64 {
-    pow_of_logarithm(x, y, ln_parts(x.abs()))
+pub fn pow<const N: usize>(x: V<N>, y: V<N>) -> V<N> {
+    pow_of_base(base_parts(x), y)
 }
 
 /// `x^y`, given the logarithm of `|x|`.
