@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A loss and its gradient take the sine and the cosine of the same angles, and two powers of the same bases. This is *common subexpression
-//! elimination*, done where text is written for the functions in [`BEGINNINGS`]. Compilers do the same for functions whose text has no branch and
-//! is inlined, such as `softplus` and `sigmoid`, which need no row.
+//! elimination*, done where text is written for the functions in [`BEGINNINGS`]. Compilers do it for text without a branch that is inlined, so `softplus`
+//! and `sigmoid`, or `sinh` and `cosh`, need no row. They do not do it across the branch for large angles, and of powers they miss some.
 //!
 //! **Why it is right.** Each function alone is made of the same two functions, so it has the same bits. What is computed stands in the block of the
 //! first function or around it, and is forgotten before a statement that gives the number another value.
