@@ -231,6 +231,9 @@ impl Emitter<'_> {
 
     /// A copy of a number.
     pub fn real(&mut self, real: &Real, wide: bool, copy: Copy) -> Result<String> {
+        if let Some(text) = self.rest_of_shared(real, wide, copy) {
+            return Ok(text);
+        }
         let lanes = self.lanes.filter(|_| wide);
         let read = |a: &RealId| self.read(*a, wide, copy);
         Ok(match (real, lanes) {

@@ -12,6 +12,7 @@ mod calls;
 mod extrema;
 mod if_conversion;
 mod in_lanes;
+mod shared;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -29,6 +30,7 @@ use crate::loops::{
 use crate::scalar::Function;
 use extrema::{Extremum, best};
 use if_conversion::Conversion;
+use shared::Shared;
 
 pub(super) const PASS: &str = "codegen";
 
@@ -120,6 +122,7 @@ pub(super) struct Emitter<'a> {
     pub private: &'a BTreeMap<BufferId, usize>,
     /// Tests that become choices.
     conversion: Conversion,
+    shared: Shared,
     /// Whether the outermost parallel loop is cut into parts.
     parts: bool,
     /// Loops that become functions of their own.
@@ -154,6 +157,7 @@ impl<'a> Emitter<'a> {
             targets: Vec::new(),
             private,
             conversion: Conversion::default(),
+            shared: Shared::default(),
             parts: false,
             apart: BTreeSet::new(),
             registers,
@@ -178,6 +182,7 @@ impl<'a> Emitter<'a> {
     pub fn nest(&mut self, k: usize, nest: &Nest, target: Target) -> Result<()> {
         self.parts = parallel_parts(nest);
         self.conversion = Conversion::of(self.program, nest);
+        self.shared = Shared::of(nest);
         self.apart = apart::apart(nest);
         self.spare = Fresh::after(&nest.body).fresh_real();
         let (mut arrays, mut buffers) = (BTreeSet::new(), BTreeSet::new());
@@ -252,7 +257,13 @@ impl<'a> Emitter<'a> {
     }
 
     fn body(&mut self, body: &[Stmt]) -> Result<()> {
-        body.iter().try_for_each(|stmt| self.stmt(stmt))
+        let depth = self.shared.depth();
+        for stmt in body {
+            self.forget_changed(stmt);
+            self.stmt(stmt)?;
+        }
+        self.shared.leave(depth);
+        Ok(())
     }
 
     /// The variables of something that differs from lane to lane or among interleaved iterations, or does not.
@@ -333,7 +344,9 @@ impl<'a> Emitter<'a> {
                 let (wide, jammed) = self.variation(real);
                 mark(&mut self.wide, *r, wide);
                 mark(&mut self.jammed, *r, jammed);
-                for copy in self.copies(wide, jammed) {
+                let copies = self.copies(wide, jammed);
+                self.begin(real, wide, &copies);
+                for copy in copies {
                     self.ask(real, wide, copy)?;
                     let text = format!("let {} = {};", self.name(*r, copy), self.real(real, wide, copy)?);
                     self.line(&text);

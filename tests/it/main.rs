@@ -38,6 +38,7 @@ mod maps;
 mod merging;
 mod methods;
 mod negated;
+mod one_argument;
 mod outside;
 mod passes;
 mod patterns;

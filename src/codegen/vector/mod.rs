@@ -6,6 +6,7 @@
 //!
 //! Each is a loop over the lanes that calls what is done in one by its name, so that this is always inlined, and the loop becomes one of vectors. As an
 //! argument it would be called, lane by lane, wherever a kernel has the function twice. Functions of long text are not inlined themselves.
+//! Sine, cosine and powers are each made of two functions, of which the first ([`angle_parts`], [`base_parts`]) serves all of one argument.
 //!
 //! How far off the functions are at most, in units in the last place of the exact value, tested over the whole range against numbers of
 //! 192 bits; each is defined for all numbers that are in its domain as mathematics has it, and NaN elsewhere. Special values are those of
@@ -46,10 +47,10 @@ pub use gamma::{digamma, lgamma, trigamma};
 pub use hyperbolic::{cosh, sinh};
 pub use inverse_trigonometric::{acos, asin, atan, atan2};
 pub use logarithm::{ln, log1p, xlogy};
-pub use power::pow;
+pub use power::{base_parts, pow, pow_of_base};
 pub use root::{cbrt, sqrt};
 pub use rounding::{ceil, floor, nearest};
-pub use trigonometric::{cos, sin, tan};
+pub use trigonometric::{angle_parts, cos, cos_of_angle, sin, sin_of_angle, tan};
 
 /// Numbers in lanes.
 #[derive(Clone, Copy, Debug)]

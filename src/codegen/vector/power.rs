@@ -12,21 +12,45 @@ pub fn is_integer(x: f64) -> bool {
     x >= 4503599627370496.0 || whole == x
 }
 
-/// `x^y` as IEEE 754 defines it, at most 1 unit in the last place off: NaN for negative `x` unless `y` is an integer, 1 for `y = 0`
-/// and for `x = 1`.
+/// What powers begin with: `ln(|x|) = high + low`.
+#[derive(Clone, Copy, Debug)]
+pub struct Base<const N: usize> {
+    pub x: V<N>,
+    pub high: V<N>,
+    pub low: V<N>,
+}
+
+/// The parts of which powers of `x` are made.
+#[inline(always)]
+pub fn base_parts<const N: usize>(x: V<N>) -> Base<N> {
+    let mut base = Base { x, high: x, low: x };
+    for l in 0..N {
+        (base.high.0[l], base.low.0[l]) = ln_parts(x.0[l].abs());
+    }
+    base
+}
+
+/// `x^y` as [`pow`], of what [`base_parts`] gives.
 #[inline]
-pub fn pow<const N: usize>(x: V<N>, y: V<N>) -> V<N> {
-    let mut z = x;
-    for (z, y) in z.0.iter_mut().zip(&y.0) {
-        *z = pow_lane(*z, *y);
+pub fn pow_of_base<const N: usize>(base: Base<N>, y: V<N>) -> V<N> {
+    let mut z = y;
+    for l in 0..N {
+        z.0[l] = pow_of_logarithm(base.x.0[l], y.0[l], (base.high.0[l], base.low.0[l]));
     }
     z
 }
 
+/// `x^y` as IEEE 754 defines it, at most 1 unit in the last place off: NaN for negative `x` unless `y` is an integer, 1 for `y = 0`
+/// and for `x = 1`.
 #[inline(always)]
-pub fn pow_lane(x: f64, y: f64) -> f64 {
+pub fn pow<const N: usize>(x: V<N>, y: V<N>) -> V<N> {
+    pow_of_base(base_parts(x), y)
+}
+
+/// `x^y`, given the logarithm of `|x|`.
+#[inline(always)]
+pub fn pow_of_logarithm(x: f64, y: f64, (h, l): (f64, f64)) -> f64 {
     let a = x.abs();
-    let (h, l) = ln_parts(a);
     let (p, error) = two_product(y, h);
     // Beyond, the result is 0 or infinite.
     let outside = p.abs() > 800.0;

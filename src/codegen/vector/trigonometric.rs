@@ -47,19 +47,11 @@ pub fn cos_terms(x: f64, y: f64) -> (f64, f64) {
     (first, ((1.0 - first) - half) + (w * (even + z * odd) - x * y))
 }
 
-/// The sine of a reduced angle.
+/// The sine and the cosine of `h + l`.
 #[inline(always)]
-pub fn sin_reduced((h, l, n): (f64, f64, u64)) -> f64 {
-    let sine = h + sin_tail(h, l);
+pub fn sin_cos_reduced(h: f64, l: f64) -> (f64, f64) {
     let (first, rest) = cos_terms(h, l);
-    let y = choose(n & 1 == 0, sine, first + rest);
-    choose(n & 2 == 0, y, -y)
-}
-
-/// The cosine of a reduced angle is the sine of the next quadrant.
-#[inline(always)]
-pub fn cos_reduced((h, l, n): (f64, f64, u64)) -> f64 {
-    sin_reduced((h, l, n.wrapping_add(1)))
+    (h + sin_tail(h, l), first + rest)
 }
 
 /// The tangent of a reduced angle.
@@ -76,55 +68,81 @@ pub fn tan_reduced((h, l, n): (f64, f64, u64)) -> f64 {
     q + (top_low - q * bottom_low) * choose(bottom < 0.0, -inverse, inverse)
 }
 
-/// What a function of angles is where these are large: `far`, lane by lane, where there are any.
-#[inline(always)]
-pub fn where_large<const N: usize>(x: V<N>, mut y: V<N>, far: impl Fn(f64) -> f64) -> V<N> {
-    if x.any(is_large_angle) {
-        for l in 0..N {
-            if is_large_angle(x.0[l]) {
-                y.0[l] = far(x.0[l]);
-            }
-        }
-    }
-    y
-}
-
 /// Whether an angle is reduced by integers; also NaN.
 #[inline(always)]
 pub fn is_large_angle(x: f64) -> bool {
     x.is_nan() || x.abs() > LARGE_ANGLE
 }
 
+/// What sine and cosine begin with: those of the reduced angle, and the quadrant, of which the last two bits count.
+#[derive(Clone, Copy, Debug)]
+pub struct Angle<const N: usize> {
+    pub sine: V<N>,
+    pub cosine: V<N>,
+    pub quadrant: [u64; N],
+}
+
+/// The parts of which [`sin`] and [`cos`] are made.
+#[inline(always)]
+pub fn angle_parts<const N: usize>(x: V<N>) -> Angle<N> {
+    let mut angle = Angle { sine: x, cosine: x, quadrant: [0; N] };
+    for l in 0..N {
+        let (high, low, quadrant) = reduce_angle(x.0[l]);
+        let (sine, cosine) = sin_cos_reduced(high, low);
+        // Zeros keep their sign.
+        angle.sine.0[l] = choose(x.0[l] == 0.0, x.0[l], sine);
+        angle.cosine.0[l] = cosine;
+        angle.quadrant[l] = quadrant;
+    }
+    if x.any(is_large_angle) {
+        for l in 0..N {
+            if is_large_angle(x.0[l]) {
+                let (high, low, quadrant) = reduce_large_angle(x.0[l]);
+                (angle.sine.0[l], angle.cosine.0[l]) = sin_cos_reduced(high, low);
+                angle.quadrant[l] = quadrant;
+            }
+        }
+    }
+    angle
+}
+
+/// The sine in a quadrant, given sine and cosine of the reduced angle.
+#[inline(always)]
+pub fn sin_in_quadrant(sine: f64, cosine: f64, quadrant: u64) -> f64 {
+    let y = choose(quadrant & 1 == 0, sine, cosine);
+    choose(quadrant & 2 == 0, y, -y)
+}
+
+/// Sine as [`sin`], of what [`angle_parts`] gives.
+#[inline(always)]
+pub fn sin_of_angle<const N: usize>(angle: Angle<N>) -> V<N> {
+    let mut y = angle.sine;
+    for l in 0..N {
+        y.0[l] = sin_in_quadrant(y.0[l], angle.cosine.0[l], angle.quadrant[l]);
+    }
+    y
+}
+
+/// Cosine as [`cos`]: the sine in the next quadrant.
+#[inline(always)]
+pub fn cos_of_angle<const N: usize>(angle: Angle<N>) -> V<N> {
+    let mut y = angle.sine;
+    for l in 0..N {
+        y.0[l] = sin_in_quadrant(y.0[l], angle.cosine.0[l], angle.quadrant[l].wrapping_add(1));
+    }
+    y
+}
+
 /// Sine, at most 1 unit in the last place off, for all finite `x`; NaN for others. Lanes beyond a million are done one by one.
 #[inline(always)]
 pub fn sin<const N: usize>(x: V<N>) -> V<N> {
-    let mut y = x;
-    for y in &mut y.0 {
-        *y = sin_lane(*y);
-    }
-    where_large(x, y, |x| sin_reduced(reduce_large_angle(x)))
-}
-
-#[inline(always)]
-pub fn sin_lane(x: f64) -> f64 {
-    let y = sin_reduced(reduce_angle(x));
-    // Zeros keep their sign.
-    choose(x == 0.0, x, y)
+    sin_of_angle(angle_parts(x))
 }
 
 /// Cosine, at most 1 unit in the last place off, for all finite `x`; NaN for others. Lanes beyond a million are done one by one.
 #[inline(always)]
 pub fn cos<const N: usize>(x: V<N>) -> V<N> {
-    let mut y = x;
-    for y in &mut y.0 {
-        *y = cos_lane(*y);
-    }
-    where_large(x, y, |x| cos_reduced(reduce_large_angle(x)))
-}
-
-#[inline(always)]
-pub fn cos_lane(x: f64) -> f64 {
-    cos_reduced(reduce_angle(x))
+    cos_of_angle(angle_parts(x))
 }
 
 /// Tangent, at most 1.5 units in the last place off, for all finite `x`; NaN for others. Lanes beyond a million are done one by one.
@@ -134,7 +152,14 @@ pub fn tan<const N: usize>(x: V<N>) -> V<N> {
     for y in &mut y.0 {
         *y = tan_lane(*y);
     }
-    where_large(x, y, |x| tan_reduced(reduce_large_angle(x)))
+    if x.any(is_large_angle) {
+        for l in 0..N {
+            if is_large_angle(x.0[l]) {
+                y.0[l] = tan_reduced(reduce_large_angle(x.0[l]));
+            }
+        }
+    }
+    y
 }
 
 #[inline(always)]
