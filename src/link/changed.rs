@@ -36,7 +36,7 @@ use crate::loops::{
 use unchanged::{Number, Registers, Test};
 
 /// How many tests of a loop are looked at.
-const FEW: usize = 8;
+const MAX_TESTS: usize = 8;
 /// At how many places a loop runs at most that takes several tests to fail.
 const MOST_PLACES: usize = 4;
 
@@ -263,7 +263,7 @@ impl Cut<'_> {
         }
         let mut distinct: Vec<Test> = Vec::new();
         for test in tests {
-            if distinct.len() < FEW && !distinct.contains(&test) {
+            if distinct.len() < MAX_TESTS && !distinct.contains(&test) {
                 distinct.push(test);
             }
         }

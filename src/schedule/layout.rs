@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::machine::FEW;
+use super::machine::{FAR, FEW, NEAR};
 use super::split::taps::is_border;
 use super::vectorise::{is_short, literal};
 use super::{machine, pack};
@@ -24,9 +24,6 @@ use crate::loops::{
     stores,
 };
 
-/// What a place far apart costs, and one that is a few places apart.
-const FAR: u64 = 2;
-const NEAR: u64 = 1;
 /// How often each tensor is asked, at most.
 const SWEEPS: usize = 4;
 /// How many sizes are tried as the last axis.
