@@ -16,7 +16,7 @@
 //! a short literal length, which is unrolled, or one of little arithmetic that stores at places that an array gives, or that adds up over entries what
 //! is at such places alone: to load it takes as long for a vector as one by one, and rows are short; nor a short one around a longer one that can have
 //! them. Neighbouring rows of a few numbers each, the coordinates of points, count as neighbours in each of their columns: lanes load whole rows. What is
-//! short is known of literals, of loops from an index up to one, and of sizes when a program is bound ([`short_axes`](super::short_axes)).
+//! short is known of literals, of loops from an index up to one, and of sizes when a program is bound ([`short_axes`](super::short_axes())).
 //!
 //! Iterations are *interleaved* where the loop around has lanes or is in them, what is summed inside is a product, and one factor does not
 //! depend on the iteration: it is then loaded once for all of them. This is a matrix product in blocks of registers:
