@@ -243,7 +243,7 @@ impl Cut<'_> {
     fn tests(&self, index: IndexId, body: &[Stmt]) -> Vec<Test> {
         let mut known: Registers = BTreeMap::new();
         let mut tests: Vec<Test> = Vec::new();
-        let is_unit = |a: &Affine| a.split(index).is_some_and(|(k, _)| k.abs() == 1);
+        let is_unit = |a: &Affine| a.split(index).is_some_and(|(k, _)| k.unsigned_abs() == 1);
         for stmt in body {
             stmt.visit(&mut |stmt| match stmt {
                 Stmt::Define(r, real) => {

@@ -240,7 +240,7 @@ fn apart(place: &Place, index: IndexId, last: &Last) -> u64 {
     let varying = place.at.iter().enumerate().filter(|(_, a)| a.mentions(index));
     let cost = |(at, a): (usize, &Affine)| match a.coefficient(&Var::Index(index)) {
         1 if at == last => 0,
-        step if at == last && step.abs() <= FEW => NEAR,
+        step if at == last && step.unsigned_abs() <= FEW.unsigned_abs() => NEAR,
         _ => FAR,
     };
     varying.map(cost).max().unwrap_or(0)

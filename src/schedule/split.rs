@@ -136,6 +136,6 @@ fn and(bounds: &[Bound], a: Affine, sign: i64) -> Checked<Vec<Bound>> {
 /// The sign of an index in a test of where it is, if all else that the test mentions is known before the loop.
 fn ends(test: &Affine, index: IndexId, body: &[Stmt]) -> Option<i64> {
     let sign = test.coefficient(&Var::Index(index));
-    let known = sign.abs() == 1 && !defined(body).into_iter().any(|i| test.mentions(i));
+    let known = sign.unsigned_abs() == 1 && !defined(body).into_iter().any(|i| test.mentions(i));
     known.then_some(sign)
 }

@@ -765,7 +765,7 @@ impl Seen<'_> {
                 let is_once = self.is_again && !place.at.iter().any(|a| self.inner.iter().any(|i| a.mentions(*i)));
                 self.gathers |= !self.around && !is_once;
                 self.far += 1;
-                self.near += usize::from(!others && step.abs() <= FEW);
+                self.near += usize::from(!others && step.unsigned_abs() <= FEW.unsigned_abs());
             }
         }
     }

@@ -125,7 +125,7 @@ fn without(
                 left[side].push(bound.clone());
                 continue;
             };
-            if bound.divisor != 1 || coefficient.abs() != 1 {
+            if bound.divisor != 1 || coefficient.unsigned_abs() != 1 {
                 return Ok(None);
             }
             // offset >= c * index + rest, or <=
