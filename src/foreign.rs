@@ -8,7 +8,7 @@ mod latex;
 pub(crate) use self::latex::translate;
 
 /// The longest text of a program that is repeated in a sentence, in bytes.
-const MAX_SHOWN: usize = 40;
+pub(crate) const MAX_SHOWN: usize = 40;
 
 /// Names, and what to write instead of them.
 type Sentences = &'static [(&'static [&'static str], &'static str)];

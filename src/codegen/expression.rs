@@ -1,7 +1,7 @@
 //! Expressions of a nest as Rust: indices, places, conditions and numbers.
 //!
 //! A register may hold a number for each lane, in vectors of [`WIDTH`] lanes, and one for each of the iterations that are interleaved. Each of
-//! its [`Copy`]s is a variable: `r7`, or `r7_2` of iteration 2, or `r7_2c1` of the second vector of that iteration.
+//! its [`Copy`](struct@Copy)s is a variable: `r7`, or `r7_2` of iteration 2, or `r7_2c1` of the second vector of that iteration.
 
 use super::rust::{Emitter, Lanes, PASS};
 use crate::base::IndexId;

@@ -162,7 +162,7 @@ impl Derivation {
     /// tangents of the parameters. Every rule keeps it.
     ///
     /// # Errors
-    /// [`Error::Overflow`](crate::Error::Overflow), and [`Error::Bug`](crate::Error::Bug) where something is used that is not bound.
+    /// [`Error::Overflow`], and [`Error::Bug`] where something is used that is not bound.
     pub fn desugar(&self, form: &Form) -> Result<Program> {
         let mut builder = self.builder.clone();
         let mut tangent: BTreeMap<VarId, VarId> = BTreeMap::new();

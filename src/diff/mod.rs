@@ -4,14 +4,14 @@
 //!
 //! | | takes | gives | how | paper |
 //! |---|---|---|---|---|
-//! | [`forward`] | `x` and tangents `dx` | `D f(x; dx)` | statement by statement | 6.1-6.13 |
-//! | [`adjoint`] | `x` and a seed `dy` | `D^T f(x; dy)`, with `<dy, D f(x; dx)> = <D^T f(x; dy), dx>` | rewriting of inner products | 6.14-6.29 |
-//! | [`adjoint`] with [`Seed::One`] | `x` | the gradient of a real output | | section 6.1 |
+//! | [`forward()`] | `x` and tangents `dx` | `D f(x; dx)` | statement by statement | 6.1-6.13 |
+//! | [`adjoint()`] | `x` and a seed `dy` | `D^T f(x; dy)`, with `<dy, D f(x; dx)> = <D^T f(x; dy), dx>` | rewriting of inner products | 6.14-6.29 |
+//! | [`adjoint()`] with [`Seed::One`] | `x` | the gradient of a real output | | section 6.1 |
 //!
 //! | [`jacobian()`] | `x` | all partial derivatives, as sparse tensors | one-hot tensors through either of the above | |
 //! | [`gauss_newton`] | `x` | `J' J` | products of these | |
-//! | [`hessian_product`], [`gauss_newton_product`] | `x` and tangents `dx` | `H dx`, `J' J dx` | [`forward`] of a gradient; [`adjoint`] of [`forward`] | |
-//! | [`transpose`] | a seed `dy` | `f' dy`, for a linear `f` | [`adjoint`] | |
+//! | [`hessian_product`], [`gauss_newton_product`] | `x` and tangents `dx` | `H dx`, `J' J dx` | [`forward()`] of a gradient; [`adjoint()`] of [`forward()`] | |
+//! | [`transpose`] | a seed `dy` | `f' dy`, for a linear `f` | [`adjoint()`] | |
 //!
 //! | [`forward_through`], [`adjoint_through`] | | the same, where parameters depend on others ([`Dependent`]) | chain rule | |
 //!

@@ -20,7 +20,7 @@ pub fn passes() -> impl Iterator<Item = &'static str> {
 /// The loop nests of a program.
 ///
 /// # Errors
-/// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
+/// [`Error::Overflow`], [`Error::Limit`] and [`Error::Bug`].
 pub fn loops(program: &tssa::Program, stages: &mut Stages<'_>) -> Result<loops::Program> {
     loops_where(program, Within::Program, &BTreeMap::new(), stages)
 }
@@ -28,7 +28,7 @@ pub fn loops(program: &tssa::Program, stages: &mut Stages<'_>) -> Result<loops::
 /// The loop nests of a program for sizes.
 ///
 /// # Errors
-/// As [`loops`], and those of [`without_vanishing`].
+/// As [`loops()`], and those of [`without_vanishing`].
 pub fn loops_for(program: &tssa::Program, sizes: &Arena<SizeId, i64>) -> Result<loops::Program> {
     let other = without_vanishing(program, sizes)?;
     loops_where(other.as_ref().unwrap_or(program), Within::Program, &schedule::short_axes(sizes), &mut Stages::new())
@@ -60,7 +60,7 @@ fn split(
 /// The loop nests of a flow.
 ///
 /// # Errors
-/// As [`loops`], and those of [`link`](link::link).
+/// As [`loops()`], and those of [`link`](link::link).
 pub fn loops_of_flow(flow: &flow::Program, stages: &mut Stages<'_>) -> Result<loops::Program> {
     let flow = split(flow, &|_| None, stages)?;
     let linked = link::link(&flow, &mut |leaf, within| loops_where(leaf, within, &BTreeMap::new(), stages))?;
@@ -84,7 +84,7 @@ pub fn loops_of_flow_for(flow: &flow::Program, sizes: &Arena<SizeId, i64>) -> Re
 /// The loop nests of a program with results on patterns that are found out.
 ///
 /// # Errors
-/// [`Error::Request`](crate::Error::Request) for a result that there is not or that cannot be sparse, and as [`loops`].
+/// [`Error::Request`] for a result that there is not or that cannot be sparse, and as [`loops()`].
 pub fn assemble(
     program: &tssa::Program,
     results: &[(&str, usize)],

@@ -158,7 +158,7 @@ pub struct Program {
 /// A result that is a tuple as several results of these names.
 ///
 /// # Errors
-/// [`Error::Bug`](crate::Error::Bug) where the result has fewer components.
+/// [`Error::Bug`] where the result has fewer components.
 pub fn split_result(program: &mut Program, names: Vec<String>) -> Result<()> {
     let few = || Error::bug("compose", "results of other shapes");
     let [output] = program.outputs.as_slice() else { return Ok(()) };
@@ -188,7 +188,7 @@ impl Program {
     /// The signature of a leaf inside of some loops that takes some values.
     ///
     /// # Errors
-    /// [`Error::Overflow`](crate::Error::Overflow).
+    /// [`Error::Overflow`].
     pub fn leaf_signature(&self, loops: &Loops, takes: &[ValueId]) -> Result<Arc<Signature>> {
         leaf_signature(&self.frame, &self.values, loops, takes)
     }

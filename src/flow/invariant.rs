@@ -39,7 +39,7 @@ const PASS: &str = "invariant-states";
 /// How often classes are split.
 const ROUNDS: usize = 8;
 /// How many statements a first state is looked at with.
-const FEW: usize = 16;
+const MAX_STATEMENTS: usize = 16;
 
 /// The flow without states that no step changes, and with one state for those that are equal.
 ///
@@ -284,14 +284,14 @@ fn few(stmt: &Stmt, value: ValueId) -> Option<(&Leaf, Vec<VarId>)> {
     while let Some(x) = made.get(seen).copied() {
         seen += 1;
         leaf.program.stmts[x].rhs.for_each_operand(|y| {
-            if made.len() <= FEW && !made.contains(&y) {
+            if made.len() <= MAX_STATEMENTS && !made.contains(&y) {
                 made.push(y);
             }
         });
     }
     // Operands come first.
     made.sort_unstable();
-    (made.len() <= FEW).then_some((leaf, made))
+    (made.len() <= MAX_STATEMENTS).then_some((leaf, made))
 }
 
 /// What stands for a statement, of those with the same value: what it copies, or the sum in one order.

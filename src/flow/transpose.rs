@@ -1,6 +1,6 @@
 //! Transposed flows: the adjoint of one that is linear in some parameters, in place of which it takes seeds.
 //!
-//! What values depend on is found leaf by leaf, as [`diff::transpose`](crate::diff::transpose) does for statements. A state depends on what its first state
+//! What values depend on is found leaf by leaf, as [`diff::transpose`] does for statements. A state depends on what its first state
 //! and a step's do together:
 //!
 //! ```text
@@ -21,7 +21,7 @@ use crate::error::Result;
 use crate::tssa;
 use crate::ty::{Signature, Storage};
 
-/// The transposed flow, and the parameters of its seeds; see [`diff::transpose`](crate::diff::transpose).
+/// The transposed flow, and the parameters of its seeds; see [`diff::transpose`].
 ///
 /// # Errors
 /// [`Error::Request`](crate::Error::Request) for a flow that is not linear in them; [`Error::Overflow`](crate::Error::Overflow) and

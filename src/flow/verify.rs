@@ -41,7 +41,11 @@ impl Program {
                     check.complain(format!("the output `{name}` is not in scope"));
                 }
                 let dims = |x: &ValueId| self.values.get(*x).and_then(|value| self.frame.types.real_dims(value.ty));
-                let leaves = self.frame.types.leaves(*ty).unwrap_or_default();
+                let known = self.frame.types.contains(*ty).then(|| self.frame.types.leaves(*ty).ok()).flatten();
+                let Some(leaves) = known else {
+                    check.complain(format!("the output `{name}` has an unknown type"));
+                    continue;
+                };
                 if !leaves.into_iter().map(|leaf| Some(leaf.dims)).eq(values.iter().map(dims)) {
                     check.complain(format!("the output `{name}` has other leaves"));
                 }
@@ -115,6 +119,9 @@ impl Check<'_> {
         leaf.takes.iter().for_each(|x| self.read(*x, scope));
         if let Err(violations) = leaf.program.verify() {
             self.complaints.extend(violations);
+        }
+        if leaf.takes.iter().any(|x| self.program.values.get(*x).is_none()) {
+            return self.complain("a leaf takes an unknown value");
         }
         match self.program.leaf_signature(loops, &leaf.takes) {
             Err(error) => self.complain(error.to_string()),

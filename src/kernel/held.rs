@@ -1,6 +1,6 @@
 //! Constants: parameters whose numbers are bound with their sizes and are the same at each call.
 //!
-//! When a kernel is bound, its program is [split](crate::lower::hold): what depends on constants alone is computed at once, by a kernel of
+//! When a kernel is bound, its program is [split](crate::schedule::hold()): what depends on constants alone is computed at once, by a kernel of
 //! its own, and kept. A call is then given the other parameters. The tensors of constants are shared with the inputs, not copied.
 
 use std::collections::{BTreeMap, BTreeSet};

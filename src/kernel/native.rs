@@ -11,6 +11,7 @@ use crate::codegen::rust::{fills, parallel_parts};
 use crate::codegen::source::{Target, source};
 use crate::error::{Error, Result};
 use crate::loops::{BufferId, Domain, Nest, Program, Stmt};
+use crate::schedule::machine::PARTS;
 use crate::tensor::Bindings;
 
 /// Which engine is wanted.
@@ -68,10 +69,8 @@ pub(super) struct Swap {
     steps: Vec<Step>,
 }
 
-/// Work below this is done by one thread: about 100 microseconds.
+/// Work below this is done by one thread, and more in [`PARTS`] parts, whatever the number of threads: about 100 microseconds.
 const LEAST_WORK: u128 = 200_000;
-/// Into how many parts more work is cut, whatever the number of threads.
-const PARTS: i64 = 64;
 
 impl Swap {
     pub fn new(program: &Program, bindings: &Bindings, arrays: &[Vec<u32>], engine: Engine) -> Result<Swap> {
@@ -156,7 +155,7 @@ fn step(
     arrays: &[Vec<u32>],
 ) -> Result<Step> {
     let work = work_of(&nest.body, bindings, arrays)?;
-    let parts = if parallel_parts(nest) && work >= LEAST_WORK { PARTS } else { 1 };
+    let parts = if parallel_parts(nest) && work >= LEAST_WORK { i64::from(PARTS) } else { 1 };
     let precision = |b: BufferId| program.buffers.get(b).map(|buffer| buffer.precision).unwrap_or_default();
     let fill = |b: BufferId| (b.index(), precision(b).bytes());
     let private = nest.buffers.iter().filter(|b| private.contains_key(b)).map(|b| b.index()).collect();

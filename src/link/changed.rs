@@ -39,7 +39,7 @@ use crate::loops::{
 use unchanged::{Number, Registers, Test};
 
 /// How many tests of a loop are looked at.
-const FEW: usize = 8;
+const MAX_TESTS: usize = 8;
 /// At how many places a loop runs at most that takes several tests to fail.
 const MOST_PLACES: usize = 4;
 
@@ -247,7 +247,7 @@ impl Cut<'_> {
     fn tests(&self, index: IndexId, body: &[Stmt]) -> Vec<Test> {
         let mut known: Registers = BTreeMap::new();
         let mut tests: Vec<Test> = Vec::new();
-        let is_unit = |a: &Affine| a.split(index).is_some_and(|(k, _)| k.abs() == 1);
+        let is_unit = |a: &Affine| a.split(index).is_some_and(|(k, _)| k.unsigned_abs() == 1);
         for stmt in body {
             stmt.visit(&mut |stmt| match stmt {
                 Stmt::Define(r, real) => {
@@ -267,7 +267,7 @@ impl Cut<'_> {
         }
         let mut distinct: Vec<Test> = Vec::new();
         for test in tests {
-            if distinct.len() < FEW && !distinct.contains(&test) {
+            if distinct.len() < MAX_TESTS && !distinct.contains(&test) {
                 distinct.push(test);
             }
         }

@@ -31,6 +31,7 @@
 //! No number is computed in another way than in the nests of the leaves.
 
 mod changed;
+mod early;
 mod in_place;
 mod places;
 mod registers;
@@ -40,25 +41,22 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::{Arena, Id, IndexId, Interner, ParamId, SizeId};
+use crate::base::{Arena, Id, Interner, ParamId, SizeId};
 use crate::error::{Error, Result};
-use crate::flow::{self, Call, Early, Leaf, Scan, State, ValueId};
+use crate::flow::{self, Call, Leaf, Scan, State, ValueId};
 use crate::index::{Affine, Checked, Pred, Size, Var};
 use crate::loops::{
-    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId,
-    Run, StepLimit, Stmt, loads, stores,
+    Array, ArrayId, Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, Run,
+    StepLimit, Stmt, loads, stores,
 };
 use crate::schedule::Within;
 use crate::schedule::hold::compact;
 use crate::tssa;
-use crate::ty::{MOST_STEPS, Precision};
+use crate::ty::Precision;
 
 use places::{Home, Placing, Shape};
 
 const PASS: &str = "link";
-
-/// How many steps a loop may make that nobody bounds, where its states are kept.
-const MOST_KEPT: u64 = 1 << 16;
 
 /// The loop nests of a flow, of which `nests` makes those of a leaf.
 ///
@@ -545,75 +543,6 @@ impl Linker<'_> {
         Ok(())
     }
 
-    /// Behind a step of a loop that ends early: it was made, and is the last one if it has changed nothing.
-    fn end_of_step(
-        &self,
-        early: &Early,
-        count: Option<&Place>,
-        step: IndexId,
-        open: &mut Open,
-        out: &mut Vec<Stmt>,
-    ) -> Result<()> {
-        if let Some(count) = count {
-            let made = open.names.fresh_real();
-            out.push(Stmt::Define(made, Real::Index(Affine::index(step).add_constant(1)?)));
-            out.push(Stmt::Store(count.clone(), made));
-        }
-        let home = self.home(early.changes)?.clone();
-        let is_asked_later = count.is_some_and(|count| self.limit_of(count).is_some());
-        if !is_asked_later && let Some(changes) = taken_from_store(out, home.buffer) {
-            open.buffers.retain(|b| *b != home.buffer);
-            out.push(Stmt::End(changes));
-            return Ok(());
-        }
-        let changes = open.names.fresh_real();
-        out.push(Stmt::Define(changes, Real::Load(home.place(&[]))));
-        out.push(Stmt::End(changes));
-        Ok(())
-    }
-
-    /// How many steps a loop may make that nobody bounds, by where it stores how many it made.
-    fn limit_of(&self, count: &Place) -> Option<&StepLimit> {
-        self.limits.iter().find(|limit| limit.steps == count.buffer)
-    }
-
-    /// Behind a loop that nobody bounds: whether it ended because it may make no more steps.
-    fn wants_more(&self, early: &Early, count: Place, open: &mut Open, out: &mut Vec<Stmt>) -> Result<()> {
-        let Some(limit) = self.limit_of(&count) else { return Ok(()) };
-        let (changes, more) = (open.names.fresh_real(), open.names.fresh_real());
-        out.push(Stmt::Define(changes, Real::Load(self.home(early.changes)?.place(&[]))));
-        let most = i64::try_from(limit.most).unwrap_or(i64::MAX);
-        let more_than = Stmt::Define(more, Real::Index(Affine::constant(most).add_constant(1)?));
-        out.push(Stmt::If { cond: Cond::Support(changes), body: vec![more_than, Stmt::Store(count, more)] });
-        Ok(())
-    }
-
-    /// Where a loop that ends early says how many steps it made, so far none, if anyone asks.
-    fn steps_of(&mut self, scan: &Scan, early: &Early, open: &mut Open, out: &mut Vec<Stmt>) -> Result<Option<Place>> {
-        let size = scan.steps.as_size();
-        let size = size.ok_or_else(|| Error::bug(PASS, "a loop that does not say how many steps it made"))?;
-        let is_other = |stmt: &&flow::Stmt| !matches!(stmt, flow::Stmt::Scan(other) if std::ptr::eq(other, scan));
-        if !self.flow.body.iter().filter(is_other).any(|stmt| stmt.mentions(size)) {
-            self.lengths.insert(size, (None, early.most.clone()));
-            return Ok(None);
-        }
-        let name = self.flow.frame.sizes.get(size).cloned().unwrap_or_default();
-        let buffer = self.buffers.push(Buffer::workspace(name, None, Vec::new()));
-        open.writes(buffer);
-        let is_kept = scan.states.iter().any(|state| self.read.contains(&state.path));
-        let most = match early.most.as_constant() {
-            Some(MOST_STEPS) if is_kept => {
-                self.limits.push(StepLimit { steps: buffer, most: MOST_KEPT });
-                Size::constant(MOST_KEPT as i64)
-            }
-            _ => early.most.clone(),
-        };
-        self.lengths.insert(size, (Some(buffer), most));
-        let (place, none) = (Place { buffer, at: Vec::new() }, open.names.fresh_real());
-        out.extend([Stmt::Define(none, Real::Literal(0.0)), Stmt::Store(place.clone(), none)]);
-        Ok(Some(place))
-    }
-
     /// Has steps store states over those before them where that may be; gives those that are still to be copied.
     fn in_place<'s>(
         &mut self,
@@ -786,21 +715,6 @@ fn is_handed_on(state: &State, body: &[flow::Stmt]) -> bool {
         flow::Stmt::Leaf(_) | flow::Stmt::Call(_) => false,
     };
     reads == 1 && body.iter().any(through)
-}
-
-/// The register that statements store to a buffer of one number, once and no more, and nowhere else; the store goes.
-fn taken_from_store(body: &mut Vec<Stmt>, buffer: BufferId) -> Option<RealId> {
-    let is_in = |places: Vec<&Place>| places.iter().filter(|place| place.buffer == buffer).count();
-    let mentions = (is_in(stores(&*body)), is_in(loads(&*body)));
-    let at = body.iter().position(|stmt| stmt.store().is_some_and(|place| place.buffer == buffer))?;
-    match (body.get(at), mentions) {
-        (Some(Stmt::Store(_, r)), (1, 0)) => {
-            let r = *r;
-            body.remove(at);
-            Some(r)
-        }
-        _ => None,
-    }
 }
 
 fn limitation<T>(feature: String) -> Result<T> {

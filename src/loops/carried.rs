@@ -180,5 +180,5 @@ fn replaced(a: &Affine, index: IndexId, by: &Affine) -> Checked<Affine> {
 
 /// In which direction an expression goes through rows, one after the other, as an index grows.
 fn rows(a: &Affine, index: IndexId) -> Option<i64> {
-    Some(a.coefficient(&Var::Index(index))).filter(|k| k.abs() == 1)
+    Some(a.coefficient(&Var::Index(index))).filter(|k| k.unsigned_abs() == 1)
 }

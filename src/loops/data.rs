@@ -230,6 +230,25 @@ pub struct Run {
     pub shape: Vec<Size>,
 }
 
+/// An end of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RangeEnd {
+    /// The least value.
+    Lower,
+    /// The greatest one.
+    Upper,
+}
+
+impl RangeEnd {
+    /// The other end.
+    pub fn other(self) -> RangeEnd {
+        match self {
+            RangeEnd::Lower => RangeEnd::Upper,
+            RangeEnd::Upper => RangeEnd::Lower,
+        }
+    }
+}
+
 /// `floor(numerator / divisor)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {

@@ -99,7 +99,7 @@ mod visit;
 
 pub use data::{
     Array, ArrayId, Binned, Bins, Bound, Buffer, BufferId, BufferKind, Cond, Coordinate, Domain, MATRIX, Neighbours,
-    Nest, PLACES, Part, Place, Program, Real, RealId, Rounded, Run, Search, Segment, StepLimit, Stmt,
+    Nest, PLACES, Part, Place, Program, RangeEnd, Real, RealId, Rounded, Run, Search, Segment, StepLimit, Stmt,
 };
 pub(crate) use data::{name_of, title};
 pub use decision::{Decision, List, StoredAs};

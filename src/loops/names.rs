@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::data::{Buffer, BufferKind};
+use super::data::{Buffer, BufferKind, PLACES};
 use crate::base::{RelationId, SizeId};
 use crate::error::Result;
 use crate::ty::Signature;
@@ -32,9 +32,6 @@ const OF_SIZES: [&str; 17] = [
     "all", "any", "axis", "bins", "children", "entries", "false", "floor", "max", "min", "nodes", "part", "places",
     "roots", "rows", "starts", "true",
 ];
-
-/// What the name of a relation that is found out begins with.
-pub(super) const PLACES: &str = "places of ";
 
 /// The word that a text begins with; empty where there is none.
 pub(super) fn word(text: &str) -> &str {

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! the entry of row `r` that has `k` of its row before it belongs at `starts(r) + k`. Where the entries of all blocks are written row by
-//! row ([`Rows`](super::rows::Rows)) that `k` is known: a literal where rows have constant counts. Binding finds out `starts`, as it does where
+//! row ([`Rows`]) that `k` is known: a literal where rows have constant counts. Binding finds out `starts`, as it does where
 //! entries of a relation start; the loops look it up once for each row, instead of where the row starts in the block.
 //!
 //! Every number is still stored once, by the nest of its block, at a place that no other one has: the entries of the matrix are those of the

@@ -29,9 +29,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::matrix_order::MatrixOrder;
-use super::readers::{
-    FEW, Readers, Use, collect_uses, is_asked, is_of_other_rows, reads_few_times, reads_once, solved,
-};
+use super::readers::{Readers, Use, collect_uses, is_asked, is_of_other_rows, reads_few_times, reads_once, solved};
 use super::rows::Rows;
 use super::straight::Straight;
 use super::support::{as_guard, supports, targets_in_use};
@@ -41,6 +39,7 @@ use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size, View};
 use crate::loops::{Buffer, BufferId, BufferKind, Decision, StoredAs};
 use crate::scalar::{Function, Op, Primitive};
+use crate::schedule::machine::FEW;
 use crate::tssa::exchanges::{Exchanges, exchanges};
 use crate::tssa::one_hot::OneHot;
 use crate::tssa::patterns::{Pattern, patterns};

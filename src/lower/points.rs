@@ -23,7 +23,7 @@ use super::witness::witnesses;
 use crate::base::{IndexId, RelationId, work};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var, View};
-use crate::loops::{Bound, Cond, Decision, Domain, Part, Stmt};
+use crate::loops::{Bound, Cond, Decision, Domain, Part, RangeEnd, Stmt};
 use crate::solver::{Facts, Relations, solutions};
 
 /// Of how many values an index is gone through where another one would be, too, whose values a relation gives then.
@@ -613,8 +613,8 @@ impl<'a> Nester<'a> {
             match bounds {
                 Some(_) if facts.proves(&p) => {}
                 Some((from, to)) => {
-                    from.into_iter().for_each(|b| tighten(&mut lower, b, &around, Side::Lower));
-                    to.into_iter().for_each(|b| tighten(&mut upper, b, &around, Side::Upper));
+                    from.into_iter().for_each(|b| tighten(&mut lower, b, &around, RangeEnd::Lower));
+                    to.into_iter().for_each(|b| tighten(&mut upper, b, &around, RangeEnd::Upper));
                     taken.push(p);
                 }
                 None => left.push(p),
@@ -661,19 +661,13 @@ fn bounds(p: &Pred, s: IndexId) -> Result<Option<Limits>> {
     }))
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Side {
-    Lower,
-    Upper,
-}
-
 /// Adds a bound; the first one, the end of the range, goes where the new one is at least as tight.
-fn tighten(bounds: &mut Vec<Bound>, b: Bound, facts: &Facts, side: Side) {
+fn tighten(bounds: &mut Vec<Bound>, b: Bound, facts: &Facts, end: RangeEnd) {
     let tighter = match (b.divisor, bounds.first()) {
         (1, Some(first)) if bounds.len() == 1 => {
-            let difference = match side {
-                Side::Lower => b.numerator.sub(&first.numerator),
-                Side::Upper => first.numerator.sub(&b.numerator),
+            let difference = match end {
+                RangeEnd::Lower => b.numerator.sub(&first.numerator),
+                RangeEnd::Upper => first.numerator.sub(&b.numerator),
             };
             difference.is_ok_and(|d| facts.proves(&Pred::non_negative(d)))
         }

@@ -4,11 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
+use crate::schedule::machine::FEW;
 use crate::solver::solutions;
 use crate::tssa::{Program, Rhs, Stmt};
-
-/// Loops over up to so many values become statements.
-pub(super) const FEW: i64 = 4;
 
 /// A use of a tensor.
 pub(super) struct Use {

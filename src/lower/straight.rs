@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 
 use super::plan::{LOOP, MAX_INLINED, Placement, guard_work};
-use super::readers::{FEW, collect_uses};
+use super::readers::collect_uses;
 use crate::base::{Id, IndexId, SideTable, VarId};
+use crate::schedule::machine::FEW;
 use crate::tssa::{Program, Rhs};
 
 /// An element of a tensor as straight-line code.

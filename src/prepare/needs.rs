@@ -7,7 +7,7 @@ use crate::tssa::{Builder, Program, Rhs, Stmt};
 use crate::ty::Storage;
 
 /// How many times larger than a parameter the tensor over targets may be.
-const MAX_LITERAL: i64 = 16;
+const MAX_GROWTH: i64 = 16;
 /// How many readers of a tensor are asked what they need.
 const MAX_DEMANDS: usize = 8;
 
@@ -136,7 +136,7 @@ pub(super) fn has_room(program: &Program, dims: &[Size]) -> bool {
     // One of more axes may be sparse.
     let results = program.outputs.iter().flat_map(|output| &output.leaves).filter(|_| sizes.len() < 2);
     let results = results.map(|x| &program.stmts[*x]);
-    literal <= MAX_LITERAL && program.stmts.values().filter(is_dense).chain(results).any(fits)
+    literal <= MAX_GROWTH && program.stmts.values().filter(is_dense).chain(results).any(fits)
 }
 
 /// What indices of a statement are called in another one.

@@ -28,9 +28,9 @@ use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 use crate::ty::Signature;
 
 /// Fewer numbers than these are compared wherever the place of an extremum is asked.
-const FEW: i64 = 4;
+const COMPARED_ALONE: i64 = 4;
 /// Fewer numbers than these are compared where the best of them is asked as well.
-const SHORT: i64 = 8;
+const COMPARED_BESIDE_BEST: i64 = 8;
 
 /// The program with these tensors.
 pub(super) fn kept(program: &Program) -> Result<Cow<'_, Program>> {
@@ -104,11 +104,11 @@ fn keep(
             let asks = |place: &Place<'_>| {
                 let is_read = |x: &Operand| x.var == place.var;
                 let reads_best = matches!(&stmt.rhs, Rhs::Contract { operands, .. } if operands.iter().any(is_read))
-                    && place.is_of_fewer(builder, SHORT);
+                    && place.is_of_fewer(builder, COMPARED_BESIDE_BEST);
                 known.contains(&(place.var, place.view)) && !place.is_bound(rank + sums) && !reads_best
             };
             let repeats = |place: &Place<'_>| place.repeats(rank, sums) || asks(place);
-            match place(atom).filter(|place| repeats(place) && !place.is_of_fewer(builder, FEW)) {
+            match place(atom).filter(|place| repeats(place) && !place.is_of_fewer(builder, COMPARED_ALONE)) {
                 Some(place) => place.number(builder),
                 None => Ok(atom.clone()),
             }

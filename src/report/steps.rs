@@ -11,7 +11,7 @@ use crate::term::Style;
 const STEPS: usize = 120;
 const BYTES: usize = 600_000;
 /// Up to how many steps are shown without being asked for.
-const FEW: usize = 12;
+const MOST_OPEN: usize = 12;
 /// Up to how many statements the program of a derivation that is typeset may have.
 const STATEMENTS: usize = 60;
 /// How much of a step is shown.
@@ -37,7 +37,7 @@ pub(super) fn derivation(page: &mut Page, shown: &Shown<'_>, derived: &Derived) 
     };
     part(page, &given, "What is given");
     let all = derivation.steps.len();
-    let open: &[(&str, &str)] = if all <= FEW { &[("open", "open")] } else { &[] };
+    let open: &[(&str, &str)] = if all <= MOST_OPEN { &[("open", "open")] } else { &[] };
     page.open("details", open);
     page.element("summary", &[], &format!("The {all} steps"));
     page.open("ol", &[("class", "steps")]);

@@ -15,7 +15,7 @@
 //!                                            g[j] = r
 //! ```
 //!
-//! A [bin](Bins) is a run of entries, sorted as the view is: the first pass jumps about within a bin only, the second goes through all bins side by
+//! A [bin](crate::loops::Bins) is a run of entries, sorted as the view is: the first pass jumps about within a bin only, the second goes through all bins side by
 //! side, from their first terms to their last. This is the *propagation blocking* of Beamer, Asanovic and Patterson (2017), with both of its
 //! passes as gathers. The order of the bins is found when the relation is bound.
 //!

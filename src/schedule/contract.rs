@@ -6,7 +6,7 @@
 //! ```
 //!
 //! where nothing in between changes `a` or `b`. This is one instruction where there were two, and nearer to the exact sum. Products that may be
-//! stored before they are added, in [bins](super::bins), stay.
+//! stored before they are added, in [bins], stay.
 
 use std::collections::{BTreeMap, BTreeSet};
 

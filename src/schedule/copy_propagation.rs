@@ -6,7 +6,7 @@
 //!     r += a_packed[k, i] * b[k, j]     ==          r += a[i, k] * b[k, j]
 //! ```
 //!
-//! [`pack`](super::pack) copies a parameter for the lanes that its readers would have. Where nests were [joined](super::fuse) they may have got others:
+//! [`pack`] copies a parameter for the lanes that its readers would have. Where nests were [joined](super::fuse) they may have got others:
 //! then a number of the copy is one for all lanes, and the innermost loop has neighbours in the parameter and not in the copy. A copy that nothing reads
 //! any more goes.
 //!

@@ -118,35 +118,41 @@ fn walks_columns(nest: &Nest, buffers: &Arena<BufferId, Buffer>, own: &Chain<'_>
     !is_sum && places.peek().is_some() && places.all(|place| place.at.last().and_then(Affine::as_index) == Some(*index))
 }
 
-/// Loops over the axes of a tensor, in the order of axes, where nothing but numbers is between them.
-struct Chain<'a> {
-    loops: Vec<(IndexId, &'a Domain)>,
+/// Loops over ranges inside of each other, with nothing but numbers between them.
+pub(super) struct Chain<'a> {
+    pub loops: Vec<(IndexId, &'a Domain)>,
     /// The numbers between them.
-    between: Vec<&'a Stmt>,
+    pub between: Vec<&'a Stmt>,
     /// What the innermost loop does.
-    innermost: &'a [Stmt],
+    pub innermost: &'a [Stmt],
 }
 
-fn chain(nest: &Nest) -> Option<Chain<'_>> {
-    let (mut body, mut loops, mut between) = (nest.body.as_slice(), Vec::new(), Vec::new());
-    loop {
-        if let Some(place) = body.iter().find_map(Stmt::store) {
-            let order = place.at.iter().map(|a| a.as_index());
-            let is_order = order.eq(loops.iter().map(|(i, _)| Some(*i)));
-            return is_order.then_some(Chain { loops, between, innermost: body });
+impl<'a> Chain<'a> {
+    /// The loops around statements, which end these, down to a body that is the innermost one.
+    pub(super) fn down_to(mut body: &'a [Stmt], is_innermost: impl Fn(&[Stmt]) -> bool) -> Option<Chain<'a>> {
+        let (mut loops, mut between) = (Vec::new(), Vec::new());
+        while !is_innermost(body) {
+            let (Stmt::For { index, domain: domain @ Domain::Range { .. }, body: inner, .. }, before) =
+                body.split_last()?
+            else {
+                return None;
+            };
+            if !before.iter().all(|stmt| matches!(stmt, Stmt::Define(..))) {
+                return None;
+            }
+            between.extend(before);
+            loops.push((*index, domain));
+            body = inner;
         }
-        let (Stmt::For { index, domain: domain @ Domain::Range { .. }, body: inner, .. }, before) =
-            body.split_last()?
-        else {
-            return None;
-        };
-        if !before.iter().all(|stmt| matches!(stmt, Stmt::Define(..))) {
-            return None;
-        }
-        between.extend(before);
-        loops.push((*index, domain));
-        body = inner;
+        Some(Chain { loops, between, innermost: body })
     }
+}
+
+/// The loops over the axes of the tensor that a nest stores, in the order of axes.
+fn chain(nest: &Nest) -> Option<Chain<'_>> {
+    let chain = Chain::down_to(&nest.body, |body| body.iter().any(|stmt| stmt.store().is_some()))?;
+    let order = chain.innermost.iter().find_map(Stmt::store)?.at.iter().map(Affine::as_index);
+    order.eq(chain.loops.iter().map(|(i, _)| Some(*i))).then_some(chain)
 }
 
 /// Whether a statement computes a number or an index and does nothing else.

@@ -12,7 +12,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::machine::FEW;
+use super::machine::{FAR, FEW, NEAR};
 use super::split::taps::is_border;
 use super::vectorise::{is_short, literal};
 use super::{machine, pack};
@@ -24,9 +24,6 @@ use crate::loops::{
     stores,
 };
 
-/// What a place far apart costs, and one that is a few places apart.
-const FAR: u64 = 2;
-const NEAR: u64 = 1;
 /// How often each tensor is asked, at most.
 const SWEEPS: usize = 4;
 /// How many sizes are tried as the last axis.
@@ -247,7 +244,7 @@ fn apart(place: &Place, index: IndexId, last: &Last) -> u64 {
     let cost = |(at, a): (usize, &Affine)| match a.coefficient(&Var::Index(index)) {
         1 if at == last => 0,
         1 if in_rows && at + 1 == last => NEAR,
-        step if at == last && step.abs() <= FEW => NEAR,
+        step if at == last && step.unsigned_abs() <= FEW.unsigned_abs() => NEAR,
         _ => FAR,
     };
     varying.map(cost).max().unwrap_or(0)

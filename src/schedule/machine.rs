@@ -42,6 +42,8 @@ pub const MANY_SUMS: usize = 3;
 pub const MAX_PIECES: usize = 6;
 /// How many statements these pieces have together at most.
 pub const PIECES_STATEMENTS: usize = 256;
+/// The most statements of a body that is copied for both answers of a test.
+pub const COPIED_STATEMENTS: usize = 64;
 
 /// How many rows at an end of a loop are a border at most, which have loops of their own.
 pub const BORDER_ROWS: i64 = 8;
@@ -85,6 +87,11 @@ pub const ROW_STATEMENTS: usize = 4096;
 
 /// How many numbers fit the larger cache of a core beside others: 512 KiB.
 pub const CACHED: u64 = 1 << 16;
+
+/// What it costs to load a number that is a few places from the one before.
+pub const NEAR: u64 = 1;
+/// What it costs to load one from a place far apart.
+pub const FAR: u64 = 2;
 
 /// How many times more often an innermost loop runs than what is around it, at least.
 pub const INNERMOST: u64 = 4;

@@ -554,14 +554,13 @@ impl<'a> Uses<'a> {
         let mut free = true;
         stmt.visit(&mut |stmt| {
             stmt.visit_reads(&mut |r| free &= !self.changes.contains(&r));
-            match stmt {
-                Stmt::Store(place, _) => free &= self.places().all(|own| own.buffer != place.buffer),
-                Stmt::Fill(buffer) => free &= self.places().all(|own| own.buffer != *buffer),
-                Stmt::Define(_, Real::Load(place)) | Stmt::Length { place, .. } => {
-                    free &= self.stores.iter().all(|own| own.buffer != place.buffer);
-                }
-                _ => free &= stmt.changes().is_none_or(|r| !self.changes.contains(&r)),
-            }
+            let filled = if let Stmt::Fill(buffer) = stmt { Some(*buffer) } else { None };
+            let written = stmt.stores().map(|place| place.buffer).chain(filled);
+            free &= written.into_iter().all(|b| self.places().all(|own| own.buffer != b));
+            free &= stmt.loads().all(|place| self.stores.iter().all(|own| own.buffer != place.buffer));
+            free &= stmt.changes().is_none_or(|r| !self.changes.contains(&r));
+            // What is behind the end of a loop does not run in its last iteration.
+            free &= !matches!(stmt, Stmt::End(_));
             free &= !stmt.defines().any(|i| self.indices.contains(&i));
         });
         free
@@ -679,5 +678,32 @@ impl<'a> Same<'a> {
             && loaded
             && one.uses.changes.is_disjoint(&other.uses.reads)
             && one.uses.changes.is_disjoint(&other.uses.changes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Uses;
+    use crate::base::FunctionId;
+    use crate::index::Affine;
+    use crate::loops::{Place, Run, Stmt, parse};
+
+    /// A loop that loads `x` and stores `y`, and a call of a function from outside that takes or gives a row of some buffer. The text of nests has
+    /// no calls.
+    #[test]
+    fn calls_are_in_the_way_of_what_they_take_and_give() {
+        let source = crate::surface::read("param x : [n] real\nparam z : [n] real\n0.0", &[]).expect("it is sound");
+        let text =
+            "y[n]:\n  for i0 in 0 .. n - 1\n    r0 = x[i0]\n    r1 = z[i0]\n    y[i0] = r0\nother[n]:\n  other = 0\n";
+        let program = parse(text, &source.signature).expect("it is sound");
+        let moved = &program.nests[0].body[0];
+        for (name, takes, gives) in [("x", true, false), ("y", false, false), ("other", true, true)] {
+            let buffer = program.buffers.iter().find(|(_, buffer)| buffer.name == name).expect("it is there").0;
+            let run = || vec![Run { place: Place { buffer, at: Vec::new() }, shape: vec![Affine::constant(1)] }];
+            let call = |takes, gives| Stmt::Call { function: FunctionId(0), takes, gives };
+            let passes = |call: Stmt| Uses::of(moved).passes(&call);
+            assert_eq!(passes(call(run(), Vec::new())), takes, "takes {name}");
+            assert_eq!(passes(call(Vec::new(), run())), gives, "gives {name}");
+        }
     }
 }

@@ -60,7 +60,7 @@
 //! Behind the first of them [`hold`](fn@hold) makes two programs of one, where some parameters are constant: what these alone lead to runs once.
 //! [`specialise`](fn@specialise) is all of this.
 //!
-//! Before all passes, [`with_sizes`] makes literals of the sizes that are [short](short_axes) beside others, where they are known.
+//! Before all passes, [`with_sizes`] makes literals of the sizes that are [short](short_axes()) beside others, where they are known.
 
 mod beside;
 mod bins;

@@ -29,7 +29,7 @@
 //! **Where it is done.** In nests that are a loop in lanes over columns, whose sums are innermost loops over all rows and load neighbours in rows. Loops
 //! over outer axes of the columns may be around it, and several such loops over the same columns beside each other, which are one then.
 //! The rows are those of the last nest before that writes what is read, if it is a loop over the same rows, one by one, and each row reads
-//! and writes its own. Sums of which a number tells the column are left to [`scatter`](super::scatter()).
+//! and writes its own. Sums of which a number tells the column are left to [`scatter`](super::scatter).
 
 use std::collections::{BTreeMap, BTreeSet};
 

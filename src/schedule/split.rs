@@ -18,14 +18,12 @@ pub(super) mod innermost;
 pub(super) mod rows;
 pub(super) mod taps;
 
+use super::machine::COPIED_STATEMENTS;
 use super::vectorise::literal;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Var};
 use crate::loops::{Bound, Cond, Decision, Domain, Fresh, Program, Stmt, defined, has_loop, inside_of_loops, size};
-
-/// How many statements may be copied.
-const MAX_COPIED: usize = 64;
 
 /// Cuts loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -86,7 +84,7 @@ fn in_two(stmt: &Stmt, names: &mut Fresh) -> Checked<Option<[Stmt; 2]>> {
         }
         _ => None,
     });
-    let Some((test, sign)) = test.filter(|_| size <= MAX_COPIED) else { return Ok(None) };
+    let Some((test, sign)) = test.filter(|_| size <= COPIED_STATEMENTS) else { return Ok(None) };
     let mut with = Vec::with_capacity(body.len());
     let mut without = Vec::with_capacity(body.len());
     for stmt in body {
@@ -138,6 +136,6 @@ fn and(bounds: &[Bound], a: Affine, sign: i64) -> Checked<Vec<Bound>> {
 /// The sign of an index in a test of where it is, if all else that the test mentions is known before the loop.
 fn ends(test: &Affine, index: IndexId, body: &[Stmt]) -> Option<i64> {
     let sign = test.coefficient(&Var::Index(index));
-    let known = sign.abs() == 1 && !defined(body).into_iter().any(|i| test.mentions(i));
+    let known = sign.unsigned_abs() == 1 && !defined(body).into_iter().any(|i| test.mentions(i));
     known.then_some(sign)
 }

@@ -242,7 +242,7 @@ fn two(outer: &Outer<'_>, lower: &[Bound], upper: &[Bound]) -> Checked<Option<(D
         _ => return Ok(None),
     };
     let step = bound.numerator.coefficient(&Var::Index(outer.index));
-    if bound.divisor != 1 || step.abs() != 1 {
+    if bound.divisor != 1 || step.unsigned_abs() != 1 {
         return Ok(None);
     }
     // A lower bound is tightest where it is largest, an upper one where it is smallest.

@@ -20,12 +20,10 @@
 //! [converted](super::if_conversion) instead, and a test alone is no more in a loop than its own loops are. The loop at the top of a nest stays
 //! whole, since nests over the same rows become one.
 
+use super::machine::COPIED_STATEMENTS;
 use crate::error::Result;
 use crate::index::Checked;
 use crate::loops::{Cond, Decision, Fresh, Program, RealId, Stmt, has_loop, inside_of_loops};
-
-/// How many statements may be copied.
-const MAX_COPIED: usize = 64;
 
 /// Takes tests out of loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -72,7 +70,7 @@ fn tested(stmt: &Stmt) -> Option<RealId> {
         size += 1;
         known &= !matches!(stmt, Stmt::Define(r, _) | Stmt::Local(r) if *r == test) && stmt.changes() != Some(test);
     });
-    (known && size <= MAX_COPIED).then_some(test)
+    (known && size <= COPIED_STATEMENTS).then_some(test)
 }
 
 /// A loop where one of both conditions holds, which exclude each other.

@@ -16,7 +16,7 @@
 //! a short literal length, which is unrolled, or one of little arithmetic that stores at places that an array gives, or that adds up over entries what
 //! is at such places alone: to load it takes as long for a vector as one by one, and rows are short; nor a short one around a longer one that can have
 //! them. Neighbouring rows of a few numbers each, the coordinates of points, count as neighbours in each of their columns: lanes load whole rows. What is
-//! short is known of literals, of loops from an index up to one, and of sizes when a program is bound ([`short_axes`](super::short_axes)).
+//! short is known of literals, of loops from an index up to one, and of sizes when a program is bound ([`short_axes`](super::short_axes())).
 //!
 //! Iterations are *interleaved* where the loop around has lanes or is in them, what is summed inside is a product, and one factor does not
 //! depend on the iteration: it is then loaded once for all of them. This is a matrix product in blocks of registers:
@@ -33,6 +33,7 @@
 //!
 //! What comes of a nest is known before anything is done to it: [`Plan`] is a question that other passes ask too.
 
+mod lengths;
 mod own_sums;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +52,9 @@ use crate::loops::{
     Bound, Decision, Domain, Nest, Outlook, Place, Program, Real, RealId, Stmt, adds_where_told, changes_outside,
     could_jam, has_calls, has_loop, outer_sums, stores,
 };
+
+use lengths::{ends_soon, has_fractions};
+pub(super) use lengths::{is_short, literal, only_few};
 
 /// Sets lanes, interleaved iterations and parallel loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -572,54 +576,6 @@ pub(super) fn is_long_row(index: IndexId, body: &[Stmt]) -> bool {
     seen.body(body) && !seen.has_loops && !changes_outside(body) && seen.is_long()
 }
 
-/// Whether a loop is known to have few values.
-pub(super) fn is_short(domain: &Domain) -> bool {
-    literal(domain).is_some_and(|n| n < SHORT)
-}
-
-/// Whether a loop from an index on, `i + 1 .. 4`, has few values, if the index counts from 0.
-fn ends_soon(domain: &Domain) -> bool {
-    let Domain::Range { lower, upper } = domain else { return false };
-    let ([Bound { numerator: first, divisor: 1 }], [Bound { numerator: last, divisor: 1 }]) =
-        (lower.as_slice(), upper.as_slice())
-    else {
-        return false;
-    };
-    let counts = first.offset() >= 0 && first.terms().iter().all(|(v, c)| matches!(v, Var::Index(_)) && *c > 0);
-    counts && last.as_constant().is_some_and(|last| last < SHORT - 1)
-}
-
-/// Whether all loops in statements have a few values, as literals.
-pub(super) fn only_few(body: &[Stmt]) -> bool {
-    let mut few = true;
-    for stmt in body {
-        stmt.visit(&mut |stmt| {
-            if let Stmt::For { domain, .. } = stmt {
-                few &= literal(domain).is_some_and(|n| n <= FEW);
-            }
-        });
-    }
-    few
-}
-
-/// Whether an end of a range is a fraction, which depends on indices around.
-fn has_fractions(domain: &Domain) -> bool {
-    let Domain::Range { lower, upper } = domain else { return false };
-    lower.iter().chain(upper).any(|bound| bound.divisor != 1)
-}
-
-/// How many values a loop has at most, if that is known beforehand: its ends are literals apart, or such fractions.
-pub(super) fn literal(domain: &Domain) -> Option<i64> {
-    let Domain::Range { lower, upper } = domain else { return None };
-    let between = |(lower, upper): (&Bound, &Bound)| {
-        let steps = upper.numerator.sub(&lower.numerator).ok()?.as_constant()?;
-        // floor(a / d) - floor(b / d) is at most (a - b) / d, rounded up.
-        let apart = steps.checked_add(lower.divisor - 1)?.div_euclid(lower.divisor);
-        (lower.divisor == upper.divisor).then(|| apart.checked_add(1)).flatten()
-    };
-    lower.iter().flat_map(|low| upper.iter().map(move |high| (low, high))).filter_map(between).min()
-}
-
 /// What the body of a loop does that differs from lane to lane.
 struct Seen<'a> {
     plan: &'a Plan<'a>,
@@ -809,7 +765,7 @@ impl Seen<'_> {
                 let is_once = self.is_again && !place.at.iter().any(|a| self.inner.iter().any(|i| a.mentions(*i)));
                 self.gathers |= !self.around && !is_once;
                 self.far += 1;
-                self.near += usize::from(!others && step.abs() <= FEW);
+                self.near += usize::from(!others && step.unsigned_abs() <= FEW.unsigned_abs());
             }
         }
     }

@@ -17,7 +17,7 @@
 //! innermost one. The inner loops have a few values, as literals, and are bounded by the index of the last of the others, which is not so, and not the
 //! outermost one: rows stay together.
 
-use super::interchange::ordered;
+use super::interchange::{Chain, ordered};
 use super::machine::SHORT;
 use crate::base::IndexId;
 use crate::error::Result;
@@ -33,7 +33,9 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         let mut loops = nest.body.iter().enumerate().filter(|(_, stmt)| has_loop(stmt));
         if let (Some((at, stmt)), None) = (loops.next(), loops.next())
             && loads(&nest.body).into_iter().all(|place| !nest.buffers.contains(&place.buffer))
-            && let Some(moved) = Chain::of(stmt).map_or(Ok(None), Chain::moved)?
+            && let body = std::slice::from_ref(stmt)
+            && let Some(chain) = Chain::down_to(body, |body| !body.last().is_some_and(has_loop)).filter(is_free)
+            && let Some(moved) = moved(chain)?
         {
             nest.body.splice(at..=at, moved);
             nest.decisions.push(Decision::Windows {});
@@ -42,85 +44,61 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
-/// Loops with numbers between them.
-struct Chain<'a> {
-    loops: Vec<(IndexId, &'a Domain)>,
-    between: Vec<&'a Stmt>,
-    innermost: &'a [Stmt],
+/// Whether each iteration may run before each other one: none depends on what another one has done.
+fn is_free(chain: &Chain<'_>) -> bool {
+    let &Chain { ref loops, ref between, innermost } = chain;
+    if between.iter().any(|stmt| has_calls(std::slice::from_ref(*stmt))) {
+        return false;
+    }
+    let sums = outer_sums(innermost);
+    let own = declared(innermost);
+    let mut is_plain = true;
+    innermost.iter().for_each(|stmt| {
+        stmt.visit(&mut |stmt| {
+            is_plain &= matches!(
+                stmt,
+                Stmt::Define(..)
+                    | Stmt::Local(_)
+                    | Stmt::Assign(..)
+                    | Stmt::Accumulate(..)
+                    | Stmt::MulAdd(..)
+                    | Stmt::Store(..)
+                    | Stmt::If { .. }
+            )
+        })
+    });
+    let at_all = |i: &IndexId, at: &[Affine]| at.iter().any(|a| a.as_index() == Some(*i));
+    let is_own = stores(innermost).iter().all(|place| loops.iter().all(|(i, _)| at_all(i, &place.at)));
+    let is_kept = |r: &RealId| own.contains(r) || sums.contains(r) && !reads(innermost, |read| read == *r);
+    is_plain && is_own && changed(innermost).iter().all(is_kept)
 }
 
-impl<'a> Chain<'a> {
-    /// The loops, if each of their iterations may run before each other one.
-    fn of(mut stmt: &'a Stmt) -> Option<Chain<'a>> {
-        let (mut loops, mut between) = (Vec::new(), Vec::new());
-        loop {
-            let Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. } = stmt else { return None };
-            loops.push((*index, domain));
-            match body.split_last() {
-                Some((inner, before)) if has_loop(inner) => {
-                    if !before.iter().all(|stmt| matches!(stmt, Stmt::Define(..))) || has_calls(before) {
-                        return None;
-                    }
-                    between.extend(before);
-                    stmt = inner;
-                }
-                _ => return Chain { loops, between, innermost: body }.free(),
-            }
-        }
+/// The loops in their new order.
+fn moved(chain: Chain<'_>) -> Checked<Option<Vec<Stmt>>> {
+    let Chain { loops, between, innermost } = chain;
+    let is_few = |domain: &Domain| values(domain).is_some_and(|values| values < SHORT);
+    let few = loops.iter().rev().take_while(|(_, domain)| is_few(domain)).count();
+    let Some(long) = loops.len().checked_sub(few + 1).filter(|long| few > 0 && *long > 0) else { return Ok(None) };
+    let (index, domain) = loops[long];
+    let Domain::Range { lower, upper } = domain else { return Ok(None) };
+    if values(domain).is_some() {
+        return Ok(None);
     }
-
-    /// The loops, unless an iteration depends on what another one has done.
-    fn free(self) -> Option<Chain<'a>> {
-        let sums = outer_sums(self.innermost);
-        let own = declared(self.innermost);
-        let mut is_plain = true;
-        self.innermost.iter().for_each(|stmt| {
-            stmt.visit(&mut |stmt| {
-                is_plain &= matches!(
-                    stmt,
-                    Stmt::Define(..)
-                        | Stmt::Local(_)
-                        | Stmt::Assign(..)
-                        | Stmt::Accumulate(..)
-                        | Stmt::MulAdd(..)
-                        | Stmt::Store(..)
-                        | Stmt::If { .. }
-                )
-            })
-        });
-        let at_all = |i: &IndexId, at: &[Affine]| at.iter().any(|a| a.as_index() == Some(*i));
-        let is_own = stores(self.innermost).iter().all(|place| self.loops.iter().all(|(i, _)| at_all(i, &place.at)));
-        let is_kept = |r: &RealId| own.contains(r) || sums.contains(r) && !reads(self.innermost, |read| read == *r);
-        (is_plain && is_own && changed(self.innermost).iter().all(is_kept)).then_some(self)
+    let (mut lower, mut upper) = (lower.clone(), upper.clone());
+    let (given, mut order) = (lower.len() + upper.len(), Vec::new());
+    for (offset, domain) in &loops[long + 1..] {
+        let Some(rest) = without(domain, index, *offset, &mut lower, &mut upper)? else { return Ok(None) };
+        order.push((*offset, rest));
     }
-
-    /// The loops in their new order.
-    fn moved(self) -> Checked<Option<Vec<Stmt>>> {
-        let Chain { loops, between, innermost } = self;
-        let is_few = |domain: &Domain| values(domain).is_some_and(|values| values < SHORT);
-        let few = loops.iter().rev().take_while(|(_, domain)| is_few(domain)).count();
-        let Some(long) = loops.len().checked_sub(few + 1).filter(|long| few > 0 && *long > 0) else { return Ok(None) };
-        let (index, domain) = loops[long];
-        let Domain::Range { lower, upper } = domain else { return Ok(None) };
-        if values(domain).is_some() {
-            return Ok(None);
-        }
-        let (mut lower, mut upper) = (lower.clone(), upper.clone());
-        let (given, mut order) = (lower.len() + upper.len(), Vec::new());
-        for (offset, domain) in &loops[long + 1..] {
-            let Some(rest) = without(domain, index, *offset, &mut lower, &mut upper)? else { return Ok(None) };
-            order.push((*offset, rest));
-        }
-        if lower.len() + upper.len() == given {
-            return Ok(None);
-        }
-        let offsets: Vec<IndexId> = order.iter().map(|(offset, _)| *offset).collect();
-        order.push((index, Domain::Range { lower, upper }));
-        let before = loops[..long].iter().map(|(i, domain)| (*i, (*domain).clone()));
-        let order: Vec<(IndexId, Domain)> = before.chain(order).collect();
-        let stays = |a: &Affine| offsets.iter().any(|offset| a.mentions(*offset));
-        Ok(ordered(order, between.into_iter().chain(innermost), &stays))
+    if lower.len() + upper.len() == given {
+        return Ok(None);
     }
+    let offsets: Vec<IndexId> = order.iter().map(|(offset, _)| *offset).collect();
+    order.push((index, Domain::Range { lower, upper }));
+    let before = loops[..long].iter().map(|(i, domain)| (*i, (*domain).clone()));
+    let order: Vec<(IndexId, Domain)> = before.chain(order).collect();
+    let stays = |a: &Affine| offsets.iter().any(|offset| a.mentions(*offset));
+    Ok(ordered(order, between.into_iter().chain(innermost), &stays))
 }
 
 /// How many values a domain has at most, where literals say so.
@@ -147,7 +125,7 @@ fn without(
                 left[side].push(bound.clone());
                 continue;
             };
-            if bound.divisor != 1 || coefficient.abs() != 1 {
+            if bound.divisor != 1 || coefficient.unsigned_abs() != 1 {
                 return Ok(None);
             }
             // offset >= c * index + rest, or <=

@@ -476,7 +476,8 @@ fn bounds<'a>(atoms: &'a [&Pred]) -> impl Iterator<Item = &'a Affine> {
 /// Whether two forms are opposite in their indices, of which there are at least two.
 fn opposite(a: &Affine, b: &Affine) -> bool {
     let inner = |a: &Affine| a.terms().iter().filter(|(v, _)| !matches!(v, Var::Size(_))).count();
-    let opposite = a.terms().iter().all(|(v, k)| matches!(v, Var::Size(_)) || b.coefficient(v) == -k);
+    let opposite =
+        a.terms().iter().all(|(v, k)| matches!(v, Var::Size(_)) || k.checked_neg() == Some(b.coefficient(v)));
     opposite && inner(a) >= 2 && inner(a) == inner(b)
 }
 

@@ -41,7 +41,7 @@ pub struct Reading {
     pub warnings: Vec<Diagnostic>,
 }
 
-/// Reads a program text: [`parse`] and [`elaborate`](super::elaborate). A text with imports is refused.
+/// Reads a program text: [`parse`] and [`elaborate`](super::elaborate()). A text with imports is refused.
 ///
 /// # Errors
 /// [`Error::Program`] with every problem found, in the order of the text.

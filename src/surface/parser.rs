@@ -59,6 +59,7 @@ mod declaration;
 mod expression;
 mod frame;
 mod function;
+mod groups;
 mod habits;
 mod misread;
 mod parts;

@@ -1,6 +1,7 @@
 //! Integers at the ends of their range: guards with them read back as they were, hold where they should, or are refused as an overflow.
 
 use fastrand::Rng;
+use iverson::ir::stages::Stages;
 use iverson::ir::{reference, surface, tssa};
 use iverson::tensor::{Inputs, Value};
 use iverson::{Error, Function};
@@ -135,5 +136,33 @@ fn ends_of_the_range() {
         let text = format!("param x : [n] real\nsum i < n. [{guard}] * x[i]");
         let error = surface::read(&text, &[]).expect_err("it is refused").to_string();
         assert!(error.contains("a number that is not a 64-bit integer"), "{error}");
+    }
+}
+
+/// The smallest integer has no magnitude of 64 bits: as a step of an access, as a coefficient of a bound, and as the distance of a diagonal.
+#[test]
+fn smallest_integers_outside_of_guards() {
+    let step = "0 - 9223372036854775807*i - i";
+    for body in [
+        format!("sum i < 1. x[{step}]"),
+        format!("gen j < n. sum i < 1. x[{step}] * y[j]"),
+        format!("gen k < n, j < n. [0 <= {} - k] * A[k, j]", step.replace('i', "j")),
+        "gen i < n, j < n. [0 <= j - i - 9223372036854775807 - 1] * A[i, j]".to_owned(),
+        "gen j < n, i < n. [0 <= i - j - 9223372036854775807 - 1] * A[j, i]".to_owned(),
+        "gen i < n. sum j < n. [0 <= i - j - 9223372036854775807 - 1] * A[j, i] * y[j]".to_owned(),
+    ] {
+        let text = format!("param x : [1] real\nparam y : [n] real\nparam A : [n, n] real\n{body}");
+        let source = match surface::read(&text, &[]) {
+            Ok(source) => source,
+            Err(error) => {
+                assert!(matches!(error, Error::Program(_)), "{error:?}\n{text}");
+                continue;
+            }
+        };
+        let notation = source.matrix_notation();
+        assert!(matches!(notation, Ok(_) | Err(Error::Limitation { .. })), "{notation:?}\n{text}");
+        let function = Function::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let loops = function.loops(&mut Stages::new());
+        assert!(matches!(loops, Ok(_) | Err(Error::Overflow)), "{loops:?}\n{text}");
     }
 }

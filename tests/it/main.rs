@@ -4,6 +4,7 @@ mod alike;
 mod allocations;
 mod api;
 mod bins;
+mod broken_texts;
 mod cache;
 mod campaign;
 mod certificates;

@@ -377,7 +377,8 @@ fn environments(context: &mut Context, term: &Linear) -> Typing {
                 return fail(context, "an environment is needed", context.ty(*env));
             };
             for _ in 0..*k {
-                cells = last_cell(context, cells).map_or(cells, |(rest, _)| rest);
+                let Some((rest, _)) = last_cell(context, cells) else { break };
+                cells = rest;
             }
             match last_cell(context, cells) {
                 Some((_, last)) => Ok(last),

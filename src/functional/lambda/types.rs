@@ -314,6 +314,11 @@ impl Rule<'_> {
             let element = self.element(a)?;
             return Ok(self.types().array(element));
         }
+        if let Prim::Scalar(function @ Function::Partial(_, k)) = prim
+            && usize::from(k) >= arity(function, &self.context.users)
+        {
+            return Err(Mismatch(format!("there is no partial derivative by operand {k}")));
+        }
         let (domain, codomain) = signature(&mut self.context.types, prim, &self.context.users);
         self.want("the operand of a primitive operation", a, domain).map(|()| codomain)
     }

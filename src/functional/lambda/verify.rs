@@ -182,14 +182,14 @@ impl Levels {
 
     /// The type of a cell.
     fn cell(&self, program: &Program, cells: TypeId, cell: u32) -> Option<TypeId> {
-        let mut at = cells;
-        while self.depth(at) > cell + 1 {
+        let (mut at, depth) = (cells, cell.checked_add(1)?);
+        while self.depth(at) > depth {
             let jump = self.jump[at.index()];
             let Type::Cells(rest, _) = program.types[at] else { return None };
             at = if self.depth(jump) > cell { jump } else { rest };
         }
         match program.types[at] {
-            Type::Cells(_, last) if self.depth(at) == cell + 1 => Some(last),
+            Type::Cells(_, last) if self.depth(at) == depth => Some(last),
             _ => None,
         }
     }

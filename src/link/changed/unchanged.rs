@@ -54,7 +54,7 @@ pub(super) type Registers = BTreeMap<RealId, Known>;
 const EQUAL: Function = Function::Value(Primitive::Op(Op::Compare(Comparison::Equal)));
 
 /// How many numbers are taken to be 0 or not.
-const FEW: usize = 3;
+const MAX_ASKED: usize = 3;
 
 /// Whether statements leave the states as they are where all tests fail, and do nothing else that lasts. A state after a step is stored over the one before it:
 /// `states` has the latter for both.
@@ -84,7 +84,7 @@ fn asked(body: &[Stmt]) -> Vec<RealId> {
         });
     }
     asked.retain(|r| !changes.contains(r));
-    asked.truncate(FEW);
+    asked.truncate(MAX_ASKED);
     asked
 }
 

@@ -47,7 +47,7 @@ use crate::solver::Facts;
 use crate::ty::{Precision, RelationKind, Signature};
 
 /// How many places beside each other a coordinate may tell.
-const FEW: i64 = 16;
+const MAX_BESIDE: i64 = 16;
 
 /// Gives such sums tensors of their own.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -157,7 +157,7 @@ impl<'s> Offset<'s> {
     fn of(stmt: &'s Stmt) -> Option<Offset<'s>> {
         let Stmt::For { index, domain, lanes: 1, jam: 1, parallel: false, body } = stmt else { return None };
         let [sources @ Stmt::For { domain: Domain::Segment(segment), .. }] = body.as_slice() else { return None };
-        let extent = along_axis(domain).filter(|n| n.as_constant().is_some_and(|n| n <= FEW))?;
+        let extent = along_axis(domain).filter(|n| n.as_constant().is_some_and(|n| n <= MAX_BESIDE))?;
         segment.at.mentions(*index).then_some(Offset { index: *index, domain, extent, sources })
     }
 }

@@ -6,34 +6,18 @@ use super::super::workspaces::{
     asks_any, asks_numbers, bounds, cond_mentions, cond_varies, mentions_any, needed, reads_any, terms, tested, unit,
     varies,
 };
-use super::{Axis, FEW, Pass, Scope};
+use super::{Axis, MAX_BESIDE, Pass, Scope};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Pred, Size, Var};
 use crate::loops::{
-    ArrayId, Buffer, BufferId, Cond, Domain, Place, RealId, Stmt, changed_outside, has_calls, mentioned, predicate,
-    stores, title,
+    ArrayId, Buffer, BufferId, Cond, Domain, Place, RangeEnd, RealId, Stmt, changed_outside, has_calls, mentioned,
+    predicate, stores, title,
 };
 use crate::solver::Facts;
 
 /// How many axes are told at least.
 const AXES: usize = 2;
-
-/// A side of an interval.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Side {
-    Lower,
-    Upper,
-}
-
-impl Side {
-    fn other(self) -> Side {
-        match self {
-            Side::Lower => Side::Upper,
-            Side::Upper => Side::Lower,
-        }
-    }
-}
 
 /// What a source adds.
 pub(super) struct Term<'p, 'a> {
@@ -51,7 +35,7 @@ pub(super) struct Term<'p, 'a> {
     /// What is known, in the new names.
     pub facts: Facts,
     /// The bounds that tests around give for indices that are not told yet.
-    pub bounds: Vec<(IndexId, Side, Affine)>,
+    pub bounds: Vec<(IndexId, RangeEnd, Affine)>,
     /// The tensor of sums, and the loops around that are its axes.
     pub made: Option<(BufferId, Vec<IndexId>)>,
 }
@@ -86,9 +70,9 @@ impl Term<'_, '_> {
                         return self.stmts(body, out);
                     }
                     if let Cond::NonNegative(a) = cond
-                        && let Some((i, side, bound)) = self.bound(a)?
+                        && let Some((i, end, bound)) = self.bound(a)?
                     {
-                        self.bounds.push((i, side, bound));
+                        self.bounds.push((i, end, bound));
                         let Some((first, extent)) = self.window(i)? else { return self.stmts(body, out) };
                         self.bounds.retain(|(j, ..)| *j != i);
                         let offset = self.pass.names.fresh_index();
@@ -155,20 +139,20 @@ impl Term<'_, '_> {
     /// Whether there is an equation that may tell an index, or two bounds that may.
     fn tells(&self, stmts: &[Stmt]) -> bool {
         let mut found = false;
-        let mut sides: BTreeSet<(IndexId, Side)> = self.bounds.iter().map(|(i, side, _)| (*i, *side)).collect();
+        let mut ends: BTreeSet<(IndexId, RangeEnd)> = self.bounds.iter().map(|(i, end, _)| (*i, *end)).collect();
         let mut ask = |stmt: &Stmt| {
             let Stmt::If { cond: Cond::Zero(a) | Cond::NonNegative(a), .. } = stmt else { return };
-            let Some((i, side)) = self.only_free(a) else { return };
+            let Some((i, end)) = self.only_free(a) else { return };
             let is_equation = matches!(stmt, Stmt::If { cond: Cond::Zero(_), .. });
-            found |= is_equation || sides.contains(&(i, side.other()));
-            sides.insert((i, side));
+            found |= is_equation || ends.contains(&(i, end.other()));
+            ends.insert((i, end));
         };
         stmts.iter().for_each(|stmt| stmt.visit(&mut ask));
         found
     }
 
-    /// The only index that is not told, where others are mentioned, and the side of its bound that `0 <= a` gives.
-    fn only_free(&self, a: &Affine) -> Option<(IndexId, Side)> {
+    /// The only index that is not told, where others are mentioned, and the end of its range that `0 <= a` gives.
+    fn only_free(&self, a: &Affine) -> Option<(IndexId, RangeEnd)> {
         let (mut free, mut others) = (None, false);
         for (v, k) in a.terms() {
             match v {
@@ -178,24 +162,24 @@ impl Term<'_, '_> {
                 _ => {}
             }
         }
-        free.filter(|_| others).map(|(i, k)| (i, if k > 0 { Side::Lower } else { Side::Upper }))
+        free.filter(|_| others).map(|(i, k)| (i, if k > 0 { RangeEnd::Lower } else { RangeEnd::Upper }))
     }
 
     /// What `0 <= a` says of the only index that is not told: a bound at a distance from a target.
-    fn bound(&self, a: &Affine) -> Result<Option<(IndexId, Side, Affine)>> {
-        let Some((_, side)) = self.only_free(a) else { return Ok(None) };
-        Ok(self.near_target(a)?.map(|(i, value)| (i, side, value)))
+    fn bound(&self, a: &Affine) -> Result<Option<(IndexId, RangeEnd, Affine)>> {
+        let Some((_, end)) = self.only_free(a) else { return Ok(None) };
+        Ok(self.near_target(a)?.map(|(i, value)| (i, end, value)))
     }
 
     /// The first of the places beside each other that two bounds leave for an index, and how many there are, where these are few.
     fn window(&self, i: IndexId) -> Result<Option<(Affine, Size)>> {
-        let of = |side: Side| {
-            let mut own = self.bounds.iter().filter(move |(j, own, _)| *j == i && *own == side).map(|(.., a)| a);
+        let of = |end: RangeEnd| {
+            let mut own = self.bounds.iter().filter(move |(j, own, _)| *j == i && *own == end).map(|(.., a)| a);
             own.next().filter(|_| own.next().is_none())
         };
-        let (Some(low), Some(high)) = (of(Side::Lower), of(Side::Upper)) else { return Ok(None) };
+        let (Some(low), Some(high)) = (of(RangeEnd::Lower), of(RangeEnd::Upper)) else { return Ok(None) };
         let extent = high.sub(low)?.add_constant(1)?;
-        let is_few = extent.as_constant().is_some_and(|n| (1..=FEW).contains(&n));
+        let is_few = extent.as_constant().is_some_and(|n| (1..=MAX_BESIDE).contains(&n));
         Ok(is_few.then(|| (low.clone(), extent)))
     }
 

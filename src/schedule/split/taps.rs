@@ -378,7 +378,8 @@ fn is_own(stmt: &Stmt, index: IndexId) -> bool {
 
 /// The divisor that both ends of a sum have that follow an index.
 fn stride(index: IndexId, body: &[Stmt]) -> Option<i64> {
-    let follows = |bound: &&Bound| bound.divisor > 1 && bound.numerator.coefficient(&Var::Index(index)).abs() == 1;
+    let follows =
+        |bound: &&Bound| bound.divisor > 1 && bound.numerator.coefficient(&Var::Index(index)).unsigned_abs() == 1;
     let divisors = |bounds: &[Bound]| bounds.iter().find(follows).map(|bound| bound.divisor);
     let both = |sum: &Sum<'_>| Some((divisors(sum.lower)?, divisors(sum.upper)?));
     let mut found =

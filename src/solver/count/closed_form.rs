@@ -385,7 +385,7 @@ impl Counter<'_> {
     fn without_implied(&self, indices: &[IndexId], guard: &Pred) -> Checked<Option<Pred>> {
         for (at, p) in guard.conjuncts().iter().enumerate() {
             let Pred::NonNegative(a) = p else { continue };
-            let unit = |v: &Var, k: i64| !matches!(v, Var::Index(i) if indices.contains(i)) || k.abs() == 1;
+            let unit = |v: &Var, k: i64| !matches!(v, Var::Index(i) if indices.contains(i)) || k.unsigned_abs() == 1;
             if a.terms().iter().all(|(v, k)| unit(v, *k)) {
                 continue;
             }

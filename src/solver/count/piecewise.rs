@@ -115,7 +115,8 @@ fn on_equations(polynomial: &Polynomial, condition: &Pred) -> Checked<Polynomial
 
 /// The polynomial where `a = 0`, without a variable that has a unit coefficient in `a`; nothing if there is none.
 fn on_hyperplane(polynomial: &Polynomial, a: &Affine) -> Checked<Option<Polynomial>> {
-    let solved = a.terms().iter().rev().find(|(v, k)| matches!(v, Var::Size(_) | Var::Index(_)) && k.abs() == 1);
+    let solved =
+        a.terms().iter().rev().find(|(v, k)| matches!(v, Var::Size(_) | Var::Index(_)) && k.unsigned_abs() == 1);
     let Some((v, k)) = solved else { return Ok(None) };
     let value = a.scale(-k)?.add(&Affine::var(v.clone()))?;
     let unknown = match v {

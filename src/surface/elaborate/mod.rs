@@ -92,6 +92,7 @@ use self::names::{Global, Scopes};
 use self::stacks::Stack;
 use self::sums::{SumParam, SumTask, SumType};
 use super::ast::{Arm, Ast, BinaryOp, BinderKind, Expr, ExprId, UnaryOp};
+use super::parser::MAX_DIAGNOSTICS;
 use crate::base::{FunctionId, IndexId, Span, VarId, work};
 use crate::error::{Diagnostic, Error};
 use crate::index::{Affine, Overflow, Pred, RelationRef, Size, Var, View};
@@ -101,8 +102,6 @@ use crate::ty::Side;
 
 /// How many operands one sum of indices, and one chain of `and` or `or`, may have.
 const MAX_OPERANDS: usize = 1 << 22;
-/// How many problems are reported.
-const MAX_DIAGNOSTICS: usize = 100;
 /// How many problems are met before elaboration stops, repetitions included.
 const MAX_REPORTS: usize = 10_000;
 

@@ -6,15 +6,13 @@ use super::frame::{Frame, Made, Next};
 use super::{Operand, Parser, is_decl, starts_operand};
 use crate::base::Span;
 use crate::error::Diagnostic;
-use crate::foreign::{self, Member};
+use crate::foreign::{self, MAX_SHOWN, Member};
 use crate::lexer::Token;
 use crate::scalar::Op;
 use crate::surface::ast::{BinderKind, Decl, Expr, ExprId, Name, StorageKind, TypeKind};
 
 /// The word of a binder that is a loop.
 const PRODUCT: &str = "prod";
-/// The longest text that is repeated in a sentence, in bytes.
-const MAX_SHOWN: usize = 40;
 
 impl Parser<'_> {
     /// Whether the word stands here.

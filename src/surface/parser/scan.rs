@@ -8,7 +8,7 @@
 //!
 //! `prod` is a loop as well, and `mean` a sum.
 //!
-//! What is wrong with the head is reported once, and the whole stands as an [`Expr::Error`](crate::surface::ast::Expr::Error): without index or
+//! What is wrong with the head is reported once, and the whole stands as an [`Expr::Error`]: without index or
 //! state each use of them in the body would be a further problem.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -174,7 +174,7 @@ impl Inputs {
     /// line serves as a vector, one of one column as a matrix; a dense tensor with the axes of the sources of a map holds its targets; of an archive every tensor by its own name.
     ///
     /// # Errors
-    /// If the file holds something of another kind. Unknown names are left to [`bind`](super::bind).
+    /// If the file holds something of another kind. Unknown names are left to [`bind`](super::bind()).
     pub fn file_value(&mut self, signature: &Signature, name: &str, value: FileValue) -> Result<&mut Self> {
         if let FileValue::Archive(archive) = value {
             for (name, dense) in archive {

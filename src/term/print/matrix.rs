@@ -503,7 +503,8 @@ impl Reader<'_> {
                 // `[0 <= i - j + k]`: what stands on the diagonals up to the `k`-th, or, transposed, from it on.
                 Some(Shape::Lower(i, j, k)) => match value.axes[..] {
                     [a, b] if (a, b) == (j, i) => {
-                        Labelled { matrix: Matrix::Upper(Box::new(value.matrix), -k), axes: vec![j, i] }
+                        let Some(k) = k.checked_neg() else { return none("a diagonal that is too far away") };
+                        Labelled { matrix: Matrix::Upper(Box::new(value.matrix), k), axes: vec![j, i] }
                     }
                     _ if value.axes.iter().all(|axis| [i, j].contains(axis)) => {
                         let matrix = self.spread(value, &[i, j]).matrix;

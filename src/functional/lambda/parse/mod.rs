@@ -14,8 +14,8 @@ use std::collections::HashMap;
 
 use super::build::Builder;
 use super::data::{DataId, ExternalId, Program};
-use crate::base::{Arena, VarId};
-use crate::error::Result;
+use crate::base::{Arena, Span, VarId};
+use crate::error::{Error, Result};
 use crate::reference::numeric::Users;
 use lexer::{Kind, Token, problem, tokens};
 
@@ -89,7 +89,7 @@ impl Parser {
         }
     }
 
-    fn unexpected(&self, wanted: &str) -> crate::error::Error {
+    fn unexpected(&self, wanted: &str) -> Error {
         let token = self.peek();
         let found = match &token.kind {
             Kind::Name(name) => format!("`{name}`"),
@@ -187,6 +187,11 @@ impl Parser {
         if self.peek().kind != Kind::End {
             return Err(self.unexpected("the end"));
         }
-        self.builder.finish(body)
+        let end = self.peek().span.end as usize;
+        self.builder.finish(body).map_err(|error| match error {
+            // What the rules for single terms do not see, as cells that are not there.
+            Error::Bug { message, .. } => problem(Span::new(0, end), "not-well-formed", message),
+            error => error,
+        })
     }
 }
