@@ -21,9 +21,9 @@
 //!
 //! **Where it is done.** In loops over ranges, and in those over a row of a relation that is the same for all values of a range around, for little
 //! arithmetic, if no such test is left in the loop then, nor in loops beside it. Calls of functions are made for nothing only where a range is asked for,
-//! in which most targets are, or where one of two is made in any case. Sums over a few values, as a literal, are no loops here: they become statements. A longer sum of products is taken as well if what is tested was
-//! computed for each element, as in the gradient of a layer with `relu`: about every other element passes such a test, and the same sum for the
-//! other elements costs less than that none of them runs in lanes.
+//! in which most targets are, or where one of two is made in any case. Sums over a few values, as a literal, are no loops here: they become statements.
+//! A longer sum of products is taken as well if what is tested was computed for each element, as in the gradient of a layer with `relu`: about every
+//! other element passes such a test, and the same sum for the other elements costs less than that none of them runs in lanes.
 
 use std::collections::{BTreeMap, BTreeSet};
 

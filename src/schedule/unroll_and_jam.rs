@@ -15,7 +15,7 @@
 //! their axes, and reads these at the same axis alone. So their statements may come in any order. What they add to one sum comes in another order.
 //!
 //! **Where it is done.** Where the outer loop is the outermost one of a nest, and those inside are over ranges of an unknown length that do not depend on
-//! its index and hold no others but such and over a few values; not where it sums up what is stored at the places of extrema.
+//! its index and hold no others but such ones and those over a few values; not where it sums up what is stored at the places of extrema.
 
 use std::collections::BTreeSet;
 
