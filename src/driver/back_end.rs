@@ -60,7 +60,7 @@ fn split(
 /// The loop nests of a flow.
 ///
 /// # Errors
-/// As [`loops()`], and those of [`link`](link::link).
+/// As `loops`, and those of [`link`](link::link).
 pub fn loops_of_flow(flow: &flow::Program, stages: &mut Stages<'_>) -> Result<loops::Program> {
     let flow = split(flow, &|_| None, stages)?;
     let linked = link::link(&flow, &mut |leaf, within| loops_where(leaf, within, &BTreeMap::new(), stages))?;
