@@ -212,7 +212,7 @@ fn strided_in(paths: &[Path<'_>], last: &Last) -> u64 {
                 let outside = total(outside.map(|(depth, each)| times(&around[..*depth]).saturating_mul(each)));
                 let folds = if depth == deepest && adds { times(&around[..deepest]) } else { 0 };
                 let after = outside.saturating_mul(2).saturating_add(folds.saturating_mul(5));
-                inside.saturating_mul(times(around)).saturating_add(after)
+                inside.saturating_mul(times(around)).saturating_mul(4).saturating_add(after)
             });
         // A loop without lanes does one number at a time.
         each.min().unwrap_or_else(|| times(around).saturating_mul(2 * FAR)).saturating_mul(machine::INNERMOST)

@@ -18,10 +18,10 @@
 //!
 //! **Why it is right.** Every summand is added once; which ones are added first depends on nothing but sizes.
 //!
-//! **Where it is done.** The loop over `j` is the only one at the top, around one sum over `i` and nothing else that loops, and the sum has loops inside.
-//! What is loaded inside of these at places with `i` has `j` as well: each row is read for one `j`, so there is no product here that
-//! would read it again for another one. Where `j` has a few values, as a literal, a row is read again while it is at hand. Some of it was written by an
-//! earlier nest whose outermost loop is over `i`.
+//! **Where it is done.** The loop over `j` is the only one at the top, around one sum over `i` and nothing else that loops, and the sum has loops inside;
+//! there may be several loops over columns, each of them alone in the one around it. What is loaded inside of the sum at places with `i` has `j` as well:
+//! each row is read for one `j`, so there is no product here that would read it again for another one. Where `j` has a few values, as a literal, a row is
+//! read again while it is at hand. Some of it was written by an earlier nest whose outermost loop is over `i`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,14 +54,14 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
-/// A loop over `j` around a sum over `i`.
+/// Loops over columns around a sum over `i`.
 #[derive(Clone)]
 struct Sum {
     /// What is computed before all loops.
     before: Vec<Stmt>,
-    j: IndexId,
-    columns: Domain,
-    /// What is computed for `j` before the sum, and behind it.
+    /// The loops over columns, the outermost first.
+    columns: Vec<(IndexId, Domain)>,
+    /// What is computed for each column before the sum, and behind it.
     first: Vec<Stmt>,
     last: Vec<Stmt>,
     i: IndexId,
@@ -72,11 +72,8 @@ struct Sum {
 
 impl Sum {
     fn of(nest: &Nest) -> Option<Sum> {
-        let (Stmt::For { index: j, domain: columns @ Domain::Range { .. }, body, .. }, before) =
-            nest.body.split_last()?
-        else {
-            return None;
-        };
+        let (top, before) = nest.body.split_last()?;
+        let (columns, body) = columns(top)?;
         let at = body.iter().position(has_loop)?;
         let (first, rest) = body.split_at(at);
         let (Stmt::For { index: i, domain: rows @ Domain::Range { .. }, body: row, .. }, last) = rest.split_first()?
@@ -87,7 +84,7 @@ impl Sum {
             && last.iter().all(|stmt| is_number(stmt) || matches!(stmt, Stmt::Store(..)));
         let mut free = true;
         rows.visit_affine(&mut |a| free &= a.is_size());
-        columns.visit_affine(&mut |a| free &= a.is_size());
+        columns.iter().for_each(|(_, domain)| domain.visit_affine(&mut |a| free &= a.is_size()));
         if !plain || !free || !row.iter().any(has_loop) || !stores(row).is_empty() || has_calls(row) {
             return None;
         }
@@ -95,11 +92,14 @@ impl Sum {
         let r = sums.first().copied().filter(|r| sums.len() == 1 && first.contains(&Stmt::Local(*r)))?;
         let mut only = true;
         row.iter().for_each(|stmt| stmt.visit(&mut |stmt| only &= is_plain(stmt, r)));
-        let own = |place: &Place| place.at.iter().any(|a| a.mentions(*j));
-        let of_row = |place: &&Place| place.at.iter().any(|a| a.mentions(*i));
-        let sum = Sum {
+        let mentions = |place: &Place, index: IndexId| place.at.iter().any(|a| a.mentions(index));
+        let own = |place: &Place| columns.iter().all(|(j, _)| mentions(place, *j));
+        let read_again = |place: &&Place| {
+            mentions(place, *i) && columns.iter().any(|(j, domain)| few(domain).is_none() && !mentions(place, *j))
+        };
+        let only = only && !loads(row).iter().any(read_again) && stores(body).iter().all(|place| own(place));
+        only.then(|| Sum {
             before: before.to_vec(),
-            j: *j,
             columns: columns.clone(),
             first: first.to_vec(),
             last: last.to_vec(),
@@ -107,9 +107,7 @@ impl Sum {
             rows: rows.clone(),
             row: row.clone(),
             r,
-        };
-        let each_once = few(columns).is_some() || loads(row).into_iter().filter(of_row).all(own);
-        (only && each_once && stores(body).iter().all(|place| own(place))).then_some(sum)
+        })
     }
 
     /// Whether rows are read that an earlier nest has written, one after the other.
@@ -133,10 +131,16 @@ impl Sum {
             Ok(upper.first().map_or(Ok(Affine::constant(0)), |bound| bound.numerator.add_constant(1))?)
         };
         let name = format!("{}_rows", title(buffers, nest));
-        let dims = vec![extent(&self.rows)?, extent(&self.columns)?];
+        let columns = self.columns.iter().map(|(_, domain)| domain);
+        let dims = std::iter::once(&self.rows).chain(columns).map(extent).collect::<Result<Vec<Affine>>>()?;
         let buffer = buffers.push(Buffer::workspace(name, None, dims));
         let mut names = Fresh::after(&nest.body);
-        let place = |i: IndexId, j: IndexId| Place { buffer, at: vec![i.into(), j.into()] };
+        let indices = std::iter::once(self.i).chain(self.columns.iter().map(|(j, _)| *j));
+        let place = Place { buffer, at: indices.map(Affine::from).collect() };
+        let in_columns = |body: Vec<Stmt>| {
+            let around = |body, (j, domain): &(IndexId, Domain)| vec![Stmt::one_by_one(*j, domain.clone(), body)];
+            self.columns.iter().rev().fold(body, around)
+        };
 
         let first = needed(self.first.clone(), &self.row);
         let mut body = names.body(&[first.as_slice(), &self.row].concat())?;
@@ -146,22 +150,34 @@ impl Sum {
             return Err(Error::bug("row-sums", "a sum is declared before its loop"));
         };
         let r = *r;
-        body.push(Stmt::Store(place(self.i, self.j), r));
-        let columns = Stmt::one_by_one(self.j, self.columns.clone(), body);
-        let rows = Stmt::one_by_one(self.i, self.rows.clone(), vec![columns]);
+        body.push(Stmt::Store(place.clone(), r));
+        let rows = Stmt::one_by_one(self.i, self.rows.clone(), in_columns(body));
         let decisions = vec![Decision::RowSums {}];
         let mut body = needed(self.before.clone(), std::slice::from_ref(&rows));
         body.push(rows);
         let rows = Nest { buffers: vec![buffer], decisions, body };
 
         let x = names.fresh_real();
-        let adds = vec![Stmt::Define(x, Real::Load(place(self.i, self.j))), Stmt::Accumulate(self.r, x)];
+        let adds = vec![Stmt::Define(x, Real::Load(place)), Stmt::Accumulate(self.r, x)];
         let sum = Stmt::one_by_one(self.i, self.rows.clone(), adds);
         let body = [self.first.as_slice(), &[sum], &self.last].concat();
-        let columns = Stmt::one_by_one(self.j, self.columns.clone(), body);
         let mut rest = nest.clone();
-        rest.body = [self.before.as_slice(), &[columns]].concat();
+        rest.body = [self.before.clone(), in_columns(body)].concat();
         Ok([rows, rest])
+    }
+}
+
+/// Loops over ranges, each alone in the one around it, and what is in the last of them that has more in it or a sum: its body.
+fn columns(top: &Stmt) -> Option<(Vec<(IndexId, Domain)>, &[Stmt])> {
+    let mut found = Vec::new();
+    let mut at = top;
+    loop {
+        let Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. } = at else { return None };
+        found.push((*index, domain.clone()));
+        match body.as_slice() {
+            [only @ Stmt::For { .. }] => at = only,
+            _ => return Some((found, body)),
+        }
     }
 }
 

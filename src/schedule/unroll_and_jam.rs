@@ -15,14 +15,15 @@
 //! their axes, and reads these at the same axis alone. So their statements may come in any order. What they add to one sum comes in another order.
 //!
 //! **Where it is done.** Where the outer loop is the outermost one of a nest, and those inside are over ranges of an unknown length that do not depend on
-//! its index and hold no others but such ones and those over a few values; not where it sums up what is stored at the places of extrema.
+//! its index and hold no others but such ones and those over a few values; not where it sums up what is stored at the places of extrema, and not
+//! around sums over the places of a stride, which are [cut](super::split) by remainders first.
 
 use std::collections::BTreeSet;
 
 use super::beside::{joined, own_axis};
 use super::machine::FEW_STATEMENTS;
 use super::unroll_outer::few;
-use super::vectorise::{literal, only_few};
+use super::vectorise::{has_fractions, literal, only_few};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked};
@@ -53,13 +54,20 @@ fn has_extremum(stmt: &Stmt) -> bool {
     found
 }
 
+/// Whether a loop in a statement begins or ends at a fraction of an index.
+fn has_strides(stmt: &Stmt) -> bool {
+    let mut found = false;
+    stmt.visit(&mut |stmt| found |= matches!(stmt, Stmt::For { domain, .. } if has_fractions(domain)));
+    found
+}
+
 /// The statements for the loop of a nest.
 fn jammed(nest: &Nest, at: usize) -> Checked<Option<Vec<Stmt>>> {
     let Some((Stmt::For { index, domain, body, .. }, after)) = nest.body[at..].split_first() else { return Ok(None) };
     let Some(values) = few(domain) else { return Ok(None) };
     let body = &joined(&nest.buffers, body)?;
     let are_long = body.iter().filter(|stmt| has_loop(stmt)).all(|stmt| is_long(*index, stmt));
-    if !are_long || !body.iter().any(has_loop) {
+    if !are_long || !body.iter().any(has_loop) || body.iter().any(has_strides) {
         return Ok(None);
     }
     let copies = usize::try_from(values.end().saturating_sub(*values.start()).saturating_add(1)).unwrap_or(usize::MAX);

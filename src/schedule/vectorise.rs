@@ -53,8 +53,8 @@ use crate::loops::{
     could_jam, has_calls, has_loop, outer_sums, stores,
 };
 
-use lengths::{ends_soon, has_fractions};
-pub(super) use lengths::{is_short, literal, only_few};
+use lengths::ends_soon;
+pub(super) use lengths::{has_fractions, is_short, literal, only_few};
 
 /// Sets lanes, interleaved iterations and parallel loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {

@@ -39,7 +39,7 @@ pub(super) fn ends_soon(domain: &Domain) -> bool {
 }
 
 /// Whether an end of a range is a fraction, which depends on indices around.
-pub(super) fn has_fractions(domain: &Domain) -> bool {
+pub(in crate::ir::schedule) fn has_fractions(domain: &Domain) -> bool {
     let Domain::Range { lower, upper } = domain else { return false };
     lower.iter().chain(upper).any(|bound| bound.divisor != 1)
 }
