@@ -24,13 +24,13 @@
 //! ```
 
 use super::contract::Contraction;
-use super::split::innermost::pieces_of;
+use super::split::innermost::{is_window, pieces_of};
 use super::split::taps;
-use super::vectorise::{Plan, independent};
+use super::vectorise::{Plan, has_lanes, independent};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Var};
-use crate::loops::{Bound, Cond, Decision, Domain, Fresh, Nest, Program, Stmt};
+use crate::loops::{Bound, Cond, Decision, Domain, Fresh, Nest, Program, RangeEnd, Stmt};
 use crate::solver::Facts;
 
 /// Cuts the outer loops of which a piece can run in lanes.
@@ -62,12 +62,19 @@ fn peel(nest: &mut Nest, facts: &Facts) -> Checked<()> {
     Ok(())
 }
 
-/// The pieces of a loop that tests its index, or has sums whose ends are fractions of it, of which one can run in lanes where the whole loop cannot.
+/// The pieces of a loop that tests its index, or has sums whose ends follow it, of which one can run in lanes where the whole loop cannot.
 fn in_pieces(stmt: &Stmt, facts: &Facts, names: &mut Fresh) -> Checked<Option<Vec<Stmt>>> {
-    let has_lanes = |stmts: &[Stmt]| Plan::of_body(stmts, Contraction::default()).any_vector(stmts);
+    let any_lanes = |stmts: &[Stmt]| Plan::of_body(stmts, Contraction::default()).any_vector(stmts);
+    let own_lanes =
+        |stmt: &Stmt| matches!(stmt, Stmt::For { index, domain, body, .. } if has_lanes(*index, domain, body));
     // Most loops have neither.
     let (has_tests, has_sums) = (!tests_places(stmt), taps::has_sums(stmt));
-    if !has_tests && !has_sums || has_lanes(std::slice::from_ref(stmt)) {
+    if !has_tests && !has_sums || own_lanes(stmt) {
+        return Ok(None);
+    }
+    // Lanes of a sum that ends next to the index are worth less than those of the loop.
+    let inner = any_lanes(std::slice::from_ref(stmt));
+    if inner && !has_window(stmt) {
         return Ok(None);
     }
     let at_tests = if has_tests { pieces_of(stmt, facts, names)? } else { None };
@@ -75,7 +82,39 @@ fn in_pieces(stmt: &Stmt, facts: &Facts, names: &mut Fresh) -> Checked<Option<Ve
         None if has_sums => taps::pieces_of(stmt, facts, names)?,
         pieces => pieces,
     };
-    Ok(pieces.filter(|pieces| has_lanes(pieces)))
+    let Some(pieces) = pieces else { return Ok(None) };
+    let mut all = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        match three(&piece, names)? {
+            Some(parts) if !has_at_most(&parts[1], 1)? => {
+                for part in parts {
+                    all.extend((!has_at_most(&part, 0)?).then_some(part));
+                }
+            }
+            _ => all.push(piece),
+        }
+    }
+    let gains = if inner { all.iter().any(own_lanes) } else { any_lanes(&all) };
+    Ok(gains.then_some(all))
+}
+
+/// Whether the ends of a loop say that it has at most so many values.
+fn has_at_most(stmt: &Stmt, values: i64) -> Checked<bool> {
+    let Stmt::For { domain: Domain::Range { lower, upper }, .. } = stmt else { return Ok(false) };
+    for low in lower.iter().filter(|bound| bound.divisor == 1) {
+        for high in upper.iter().filter(|bound| bound.divisor == 1) {
+            let steps = high.numerator.sub(&low.numerator)?.as_constant();
+            if steps.is_some_and(|steps| steps < values) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a loop has a sum in its body over the places next to its index.
+fn has_window(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::For { index, body, .. } if body.iter().any(|stmt| is_window(stmt, *index)))
 }
 
 /// Whether a loop tests for a place that is no literal, or not from where on or up to where it is. If its step of a loop over time
@@ -138,8 +177,8 @@ fn simpler(body: &[Stmt], i: IndexId, middle: &mut Middle) -> Checked<Option<Vec
         let Some(body) = simpler(body, i, middle)? else { return Ok(None) };
         let domain = match domain {
             Domain::Range { lower, upper } => {
-                let lower = in_force(lower, i, middle, Side::Lower)?;
-                let upper = in_force(upper, i, middle, Side::Upper)?;
+                let lower = in_force(lower, i, middle, RangeEnd::Lower)?;
+                let upper = in_force(upper, i, middle, RangeEnd::Upper)?;
                 let (Some(lower), Some(upper)) = (lower, upper) else { return Ok(None) };
                 Domain::Range { lower, upper }
             }
@@ -150,14 +189,8 @@ fn simpler(body: &[Stmt], i: IndexId, middle: &mut Middle) -> Checked<Option<Vec
     Ok(Some(simple))
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Side {
-    Lower,
-    Upper,
-}
-
 /// Of two bounds the one without the index.
-fn in_force(bounds: &[Bound], i: IndexId, middle: &mut Middle, side: Side) -> Checked<Option<Vec<Bound>>> {
+fn in_force(bounds: &[Bound], i: IndexId, middle: &mut Middle, side: RangeEnd) -> Checked<Option<Vec<Bound>>> {
     let (moving, fixed): (Vec<&Bound>, Vec<&Bound>) = bounds.iter().partition(|b| b.numerator.mentions(i));
     let (moving, fixed) = match (moving.as_slice(), fixed.as_slice()) {
         ([], _) => return Ok(Some(bounds.to_vec())),
@@ -173,10 +206,10 @@ fn in_force(bounds: &[Bound], i: IndexId, middle: &mut Middle, side: Side) -> Ch
         return Ok(None);
     }
     let limits = match (k, side) {
-        (1, Side::Lower) => (&mut middle.to, limit),
-        (1, Side::Upper) => (&mut middle.from, limit),
-        (-1, Side::Lower) => (&mut middle.from, limit.scale(-1)?),
-        (-1, Side::Upper) => (&mut middle.to, limit.scale(-1)?),
+        (1, RangeEnd::Lower) => (&mut middle.to, limit),
+        (1, RangeEnd::Upper) => (&mut middle.from, limit),
+        (-1, RangeEnd::Lower) => (&mut middle.from, limit.scale(-1)?),
+        (-1, RangeEnd::Upper) => (&mut middle.to, limit.scale(-1)?),
         _ => return Ok(None),
     };
     if !limits.0.contains(&limits.1) {

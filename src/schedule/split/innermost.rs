@@ -39,10 +39,18 @@ fn may_be_cut(body: &[Stmt]) -> bool {
     !body.iter().any(has_long_loop) && body.iter().any(|stmt| matches!(stmt, Stmt::If { .. }))
 }
 
-/// The pieces of a loop without long ones inside, whose bounds decide tests; nothing where they decide none.
+/// Whether a loop is over the places next to an index, as both its ends follow that.
+pub(in super::super) fn is_window(stmt: &Stmt, around: IndexId) -> bool {
+    let Stmt::For { domain: Domain::Range { lower, upper }, .. } = stmt else { return false };
+    let follow = |bounds: &[Bound]| bounds.iter().any(|bound| bound.numerator.mentions(around));
+    follow(lower) && follow(upper)
+}
+
+/// The pieces of a loop without long ones inside, but for those over places next to its index, whose bounds decide tests; nothing where they decide none.
 pub(in super::super) fn pieces_of(stmt: &Stmt, known: &Facts, names: &mut Fresh) -> Checked<Option<Vec<Stmt>>> {
     let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
-    if !may_be_cut(body) {
+    let has_long = |stmt: &Stmt| has_long_loop(stmt) && !(is_window(stmt, *index) && !stmt.body().iter().any(has_long_loop));
+    if body.iter().any(has_long) || !body.iter().any(|stmt| matches!(stmt, Stmt::If { .. })) {
         return Ok(None);
     }
     let Some(pieces) = pieces(*index, (lower, upper), body, known)? else { return Ok(None) };
