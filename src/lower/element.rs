@@ -6,6 +6,7 @@ use super::PASS;
 use super::guard::also;
 use super::plan::{Placement, Stored};
 use super::scope::Nester;
+use super::sum_order;
 use crate::base::{Id, IndexId, VarId, work};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
@@ -272,6 +273,13 @@ impl<'a> Nester<'a> {
         let tells = |p: &Pred| indices.iter().any(|(i, _)| self.tells(p, &|a| a.mentions(*i)).is_some());
         let (computed, tests): (Vec<Pred>, Vec<Pred>) =
             conjuncts.into_iter().partition(|p| work <= SPECULATED && is_computed(p) && !tells(p));
+        if tests.is_empty()
+            && found.is_empty()
+            && let Some(at) = sum_order::innermost(self.program, &self.plan.placements, x)
+        {
+            let innermost = indices.remove(at);
+            indices.push(innermost);
+        }
         let start = self.scope().stmts.len();
         let depth = self.innermost();
         let total = self.local();

@@ -17,6 +17,7 @@
 //! | `one_hot` | places that numbers tell |
 //! | `guard` | tests of what is left of a guard |
 //! | `element` | an element of a statement |
+//! | `sum_order` | which index of a sum comes innermost |
 //! | `rows` | the entries of a pattern that is found out, row by row |
 //! | `matrix_order` | blocks of a matrix whose numbers are stored where the matrix has them |
 //!
@@ -51,6 +52,7 @@ mod readers;
 mod rows;
 mod scope;
 mod straight;
+mod sum_order;
 mod support;
 mod walk;
 mod witness;

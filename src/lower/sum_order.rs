@@ -1,0 +1,71 @@
+//! Which index of a sum over several comes innermost.
+//!
+//! `sum i < m, j < n. f(a[i], Y[j, i])` is the same number with its indices in another order, and programs say nothing by it: simplification puts them as
+//! it finds them. Where nothing but their ranges tells them, the index comes last with which what is read at several indices is gone through row
+//! by row: the last one of most of these places, where it is no other one's earlier one.
+//!
+//! Summands are added in another order than the one that is written.
+
+use std::collections::BTreeSet;
+
+use super::plan::{MAX_INLINED, Placement};
+use super::readers::collect_uses;
+use crate::base::{Id, IndexId, SideTable, VarId};
+use crate::tssa::Program;
+
+/// By number, the index of a sum that comes innermost; nothing where the last one may.
+pub(super) fn innermost(program: &Program, placements: &SideTable<VarId, Placement>, x: VarId) -> Option<usize> {
+    let stmt = &program.stmts[x];
+    let (rank, sums) = (stmt.dims.len(), stmt.rhs.sums());
+    // Loops over a few values are unrolled wherever they are.
+    if sums.len() < 2 || sums.iter().any(|n| n.as_constant().is_some()) {
+        return None;
+    }
+    let mut gains = vec![0_i64; sums.len()];
+    for (_, at) in loads(program, placements, x)? {
+        let Some((last, before)) = at.split_last().filter(|(_, before)| !before.is_empty()) else { continue };
+        for (k, gain) in gains.iter_mut().enumerate() {
+            let name = rank.saturating_add(k);
+            if before.contains(&name) {
+                *gain = gain.saturating_sub(1);
+            } else if *last == name {
+                *gain = gain.saturating_add(1);
+            }
+        }
+    }
+    let (own, others) = gains.split_last()?;
+    let best = others.iter().copied().enumerate().max_by_key(|(at, gain)| (*gain, std::cmp::Reverse(*at)));
+    best.filter(|(_, gain)| gain > own && *gain > 0).map(|(at, _)| at)
+}
+
+/// What is loaded for a summand, and where: the axes of the tensor by number, then the indices of its sum, then others. Nothing where that is much.
+fn loads(
+    program: &Program,
+    placements: &SideTable<VarId, Placement>,
+    x: VarId,
+) -> Option<BTreeSet<(VarId, Vec<usize>)>> {
+    let own = &program.stmts[x];
+    let mut names = own.dims.len().saturating_add(own.rhs.sums().len());
+    let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
+    let mut open = vec![(x, (0..names).collect::<Vec<usize>>())];
+    while let Some((y, at)) = open.pop() {
+        if seen.len() > MAX_INLINED {
+            return None;
+        }
+        let stmt = &program.stmts[y];
+        let fresh = names;
+        names = names.saturating_add(stmt.rhs.sums().len());
+        collect_uses(stmt, &mut |z, reading| {
+            let Some(indices) = reading.element() else { return };
+            let beyond = |k: usize| fresh.saturating_add(k.saturating_sub(stmt.dims.len()));
+            let name = |i: &IndexId| at.get(i.index()).copied().unwrap_or_else(|| beyond(i.index()));
+            let place: Vec<usize> = indices.iter().map(name).collect();
+            if !matches!(placements[z], Placement::Inline(_)) {
+                found.insert((z, place));
+            } else if seen.insert((z, place.clone())) {
+                open.push((z, place));
+            }
+        });
+    }
+    Some(found)
+}
