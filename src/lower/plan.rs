@@ -456,7 +456,11 @@ impl Plan {
         let stmt = &program.stmts[x];
         let tensor = || self.names.get(x);
         let small = effort.is_small();
-        let fits = || !outgrows(stmt, outside) || self.is_beside_its_mask(program, stmt);
+        let fits = || {
+            !outgrows(stmt, outside)
+                || self.is_beside_its_mask(program, stmt)
+                || effort.work > FACTOR && self.is_beside_one(program, x)
+        };
         let is_factor = || is_factor(program, stmt, effort, readers) && fits();
         match readers {
             _ if small && effort.work <= 1 && !is_factor() => Some(Decision::View { tensor: tensor() }),
@@ -535,6 +539,19 @@ impl Plan {
             _ => false,
         };
         is_masked(stmt) && stmt.rhs.guards().any(|guard| guard.conjuncts().iter().any(is_mask))
+    }
+
+    /// Whether a tensor is made of one as large that is stored.
+    fn is_beside_one(&self, program: &Program, x: VarId) -> bool {
+        let sorted = |dims: &[Size]| {
+            let mut dims = dims.to_vec();
+            dims.sort();
+            dims
+        };
+        let own = sorted(&program.stmts[x].dims);
+        let is_stored = |y: &VarId| matches!(&self.placements[*y], Placement::Stored(stored) if stored.entries.is_none());
+        let loads = Straight::of(program, &self.placements, x).map(|straight| straight.loads).unwrap_or_default();
+        loads.into_iter().filter(is_stored).any(|y| sorted(&program.stmts[y].dims) == own)
     }
 
     /// Whether a large tensor takes so little work that it is made where it is read, of what is not large.

@@ -179,7 +179,11 @@ fn inside(body: &mut [Stmt], names: &mut Fresh, facts: &Facts) -> Checked<usize>
     for stmt in body {
         match stmt {
             Stmt::For { index, domain, body, .. }
-                if !is_short(domain) && body.iter().any(has_loop) && only_few(body) && !are_elements(body) =>
+                if !is_short(domain)
+                    && body.iter().any(has_loop)
+                    && only_few(body)
+                    && !are_elements(body)
+                    && !is_window_of_products(domain, body) =>
             {
                 let mut row = Row::new(*index, domain, body, names, facts)?;
                 if row.body(body)?.is_some() && row.reads_apart() && row.out.len() <= FEW_STATEMENTS {
@@ -192,6 +196,20 @@ fn inside(body: &mut [Stmt], names: &mut Fresh, facts: &Facts) -> Checked<usize>
         }
     }
     Ok(found)
+}
+
+/// Whether a range is gone through for a sum of products over a window of a few places along two axes or more, as a convolution of pictures: it is
+/// computed in blocks of registers, for several places at a time.
+fn is_window_of_products(domain: &Domain, body: &[Stmt]) -> bool {
+    let (mut depth, mut at) = (0, body);
+    while let [Stmt::For { body, .. }] = at {
+        (depth, at) = (depth + 1, body);
+    }
+    let is_product = |stmt: &Stmt| {
+        matches!(stmt, Stmt::Define(_, Real::Load(_) | Real::Mul(..)) | Stmt::Accumulate(..) | Stmt::MulAdd(..))
+    };
+    let sums = at.iter().filter(|stmt| matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..))).count();
+    depth >= 2 && sums == 1 && at.iter().all(is_product) && matches!(domain, Domain::Range { .. })
 }
 
 /// Whether rows are gone through element by element: each is made of elements in the same column, so all of them are neighbours.
