@@ -549,7 +549,8 @@ impl Plan {
             dims
         };
         let own = sorted(&program.stmts[x].dims);
-        let is_stored = |y: &VarId| matches!(&self.placements[*y], Placement::Stored(stored) if stored.entries.is_none());
+        let is_stored =
+            |y: &VarId| matches!(&self.placements[*y], Placement::Stored(stored) if stored.entries.is_none());
         let loads = Straight::of(program, &self.placements, x).map(|straight| straight.loads).unwrap_or_default();
         loads.into_iter().filter(is_stored).any(|y| sorted(&program.stmts[y].dims) == own)
     }

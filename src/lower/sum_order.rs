@@ -2,7 +2,8 @@
 //!
 //! `sum i < m, j < n. f(a[i], Y[j, i])` is the same number with its indices in another order, and programs say nothing by it: simplification puts them as
 //! it finds them. Where nothing but their ranges tells them, the index comes last with which what is read at several indices is gone through row
-//! by row: the last one of most of these places, where it is no other one's earlier one.
+//! by row: the last one of most of these places, where it is no other one's earlier one. Summands that are sums themselves stay as they are, since
+//! products are computed in blocks of registers.
 //!
 //! Summands are added in another order than the one that is written.
 
@@ -38,7 +39,8 @@ pub(super) fn innermost(program: &Program, placements: &SideTable<VarId, Placeme
     best.filter(|(_, gain)| gain > own && *gain > 0).map(|(at, _)| at)
 }
 
-/// What is loaded for a summand, and where: the axes of the tensor by number, then the indices of its sum, then others. Nothing where that is much.
+/// What is loaded for a summand, and where: the axes of the tensor by number, then the indices of its sum, then others. Nothing where that is much, or
+/// takes a loop.
 fn loads(
     program: &Program,
     placements: &SideTable<VarId, Placement>,
@@ -49,10 +51,10 @@ fn loads(
     let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
     let mut open = vec![(x, (0..names).collect::<Vec<usize>>())];
     while let Some((y, at)) = open.pop() {
-        if seen.len() > MAX_INLINED {
+        let stmt = &program.stmts[y];
+        if seen.len() > MAX_INLINED || y != x && !stmt.has_no_loop(&program.signature) {
             return None;
         }
-        let stmt = &program.stmts[y];
         let fresh = names;
         names = names.saturating_add(stmt.rhs.sums().len());
         collect_uses(stmt, &mut |z, reading| {

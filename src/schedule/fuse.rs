@@ -10,7 +10,8 @@
 //! it). What runs in lanes goes on to do so: a loop over elements with functions is not put into one over rows. Nor is a matrix product,
 //! whose rows are interleaved, put together with what cannot be, unless it reads some factor only once, which takes longer than what is gained,
 //! or has a few terms only; nor one that is
-//! computed in panels with anything, nor [growing sums](super::prefix_sums). Where all short rows over a range [become straight-line
+//! computed in panels with anything, nor [growing sums](super::prefix_sums), nor what adds up rows with sums along columns behind it, as a penalty with a gradient: the
+//! columns are those of [blocks of rows](super::row_blocks), where what adds them up is cut into parts. Where all short rows over a range [become straight-line
 //! code](super::unroll) together, they have lanes whatever is among them, so each may join the others; so may rows whose loops have a few values each.
 
 use std::collections::BTreeMap;
@@ -25,8 +26,8 @@ use crate::base::{IndexId, work};
 use crate::error::Result;
 use crate::index::Affine;
 use crate::loops::{
-    ArrayId, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, Segment, Stmt, adds_where_told, has_calls,
-    has_loop, loads, stores, title,
+    ArrayId, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, Segment, Stmt, adds_where_told,
+    changes_outside, has_calls, has_loop, loads, stores, title,
 };
 
 /// Puts nests together, each with the first one that it can join.
@@ -119,6 +120,9 @@ struct Candidate<'a> {
     traits: Traits,
     factors: Factors,
     has_calls: bool,
+    /// Whether it adds up what its rows are, and whether these are sums along columns.
+    adds: bool,
+    along_columns: bool,
     rows: Rows,
     /// Whether its rows are straight-line code with all other short ones over the same range.
     is_straight: bool,
@@ -278,6 +282,8 @@ impl<'a> Candidate<'a> {
             traits: Traits::of(index, body, last),
             factors: Factors::of(index, body),
             has_calls: has_calls(body),
+            adds: changes_outside(body),
+            along_columns: body.iter().any(|stmt| goes_along_columns(stmt, index)),
             rows: Rows::of(index, domain, body),
             is_straight: false,
         })
@@ -286,7 +292,8 @@ impl<'a> Candidate<'a> {
     /// Whether the loop of this nest may go on with that of an earlier one, and what runs in lanes goes on to do so.
     fn can_follow(&self, left: &Candidate<'_>) -> bool {
         let are_straight = left.is_straight && self.is_straight || self.rows.are_few_with(&left.rows);
-        left.domain == self.domain && self.reads_its_row(left) && (are_straight || self.keeps_lanes(left))
+        let apart = left.adds && self.along_columns || left.along_columns && self.adds;
+        left.domain == self.domain && !apart && self.reads_its_row(left) && (are_straight || self.keeps_lanes(left))
     }
 
     /// Whether an iteration reads of what the other nest writes only what its same iteration writes.
@@ -322,6 +329,8 @@ impl<'a> Candidate<'a> {
         self.traits = self.traits.and(right.traits);
         self.factors = self.factors.and(right.factors);
         self.has_calls |= right.has_calls;
+        self.adds |= right.adds;
+        self.along_columns |= right.along_columns;
         self.rows.extend(&right.rows);
         self.is_straight &= right.is_straight;
     }
@@ -395,6 +404,22 @@ fn row(place: &Place, outer: IndexId, segments: &BTreeMap<IndexId, ArrayId>) -> 
         return Some(Row::Own(axis));
     }
     segments.get(&place.at.first()?.as_index()?).map(|pointers| Row::Entry(*pointers))
+}
+
+/// Whether an innermost loop over many values in a statement goes along the columns of something whose columns are those of a loop around.
+fn goes_along_columns(stmt: &Stmt, outer: IndexId) -> bool {
+    let mut found = false;
+    stmt.visit(&mut |stmt| {
+        let Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. } = stmt else { return };
+        if is_short(domain) || body.iter().any(has_loop) {
+            return;
+        }
+        let axis = |place: &Place, i: IndexId| place.at.iter().position(|a| a.as_index() == Some(i));
+        let along =
+            |place: &Place| axis(place, *index).zip(axis(place, outer)).is_some_and(|(row, column)| row < column);
+        found |= loads(body).into_iter().any(along);
+    });
+    found
 }
 
 /// The loops over the nodes below the outer index.

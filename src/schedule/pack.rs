@@ -5,10 +5,11 @@
 //! whose neighbours are those of the parameter.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::layout::{Last, Path, move_last, paths, strided_inside, total, weight};
 use super::machine;
+use super::machine::SHORT;
 use super::unroll_outer::few;
 use crate::base::{Arena, Id, IndexId};
 use crate::error::{Error, Result};
@@ -33,6 +34,9 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         .filter(|(_, b)| matches!(b.kind, BufferKind::Param(..)) && b.entries.is_none() && b.dims.len() >= 2)
         .map(|(id, _)| id)
         .collect();
+    // How many axes of each grow.
+    let size = |param: BufferId| buffers[param].dims.iter().filter(|n| n.as_constant().is_none()).count();
+    let sizes: BTreeMap<BufferId, usize> = params.iter().map(|param| (*param, size(*param))).collect();
     let mut made = Vec::new();
     for param in params {
         let rank = buffers[param].dims.len();
@@ -40,7 +44,20 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         for nest in nests.iter() {
             let paths: Vec<Path<'_>> =
                 paths(nest).into_iter().filter(|path| reads_all_again(path, param, &buffers[param])).collect();
-            let gain = |axis: usize| total(paths.iter().map(|path| gain(path, param, axis)));
+            let is_narrow =
+                |other: &BufferId| buffers[*other].dims.iter().any(|n| n.as_constant().is_some_and(|n| n < SHORT));
+            let smaller: Vec<BufferId> =
+                sizes.keys().copied().filter(|other| sizes[other] < sizes[&param] && is_narrow(other)).collect();
+            let by_others = |path: &Path<'_>| {
+                let each = smaller
+                    .iter()
+                    .flat_map(|other| (0..buffers[*other].dims.len()).map(|axis| gain(path, *other, axis)));
+                each.max().unwrap_or(0)
+            };
+            let gain = |axis: usize| {
+                let gains = paths.iter().map(|path| (gain(path, param, axis), by_others(path)));
+                total(gains.filter(|(own, others)| *others < own.div_ceil(2)).map(|(own, _)| own))
+            };
             let Some((most, Reverse(axis))) = (0..rank).map(|axis| (gain(axis), Reverse(axis))).max() else { continue };
             if most > GAIN * weight(DEPTH) && axes.insert(axis) {
                 made.push(copied(param, axis, buffers)?);
