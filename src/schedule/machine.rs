@@ -32,6 +32,8 @@ pub const AXES_BESIDE_PARTS: usize = 2;
 
 /// Loops of up to so many values, as a literal, around sums become statements: the coordinates of a point, the channels of a picture.
 pub const FEW: i64 = 4;
+/// The most statements of what a loop of fewer than [`SHORT`] values becomes around long sums.
+pub const SHORT_STATEMENTS: usize = 72;
 /// The most statements of a body in which loops over a few values became statements.
 pub const FEW_STATEMENTS: usize = 256;
 /// From how many sums on an innermost loop has a vector of each: with more, the registers of a processor that has 16 of half the length are full.

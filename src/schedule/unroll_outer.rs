@@ -16,18 +16,18 @@
 //!
 //! **Why it is right.** The statements are those of the loop, in its order, with a constant for the index and registers of their own.
 //!
-//! **Where it is done.** In a loop inside of another one, with at most four values, whose body has loops that are innermost, over ranges of an unknown
+//! **Where it is done.** In a loop inside of another one, with at most four values, or up to seven around a short sum, whose body has loops that are innermost, over ranges of an unknown
 //! length that do not depend on the index, and that load something at places without the index, or all find the coordinates of the same entries. They
 //! may be under tests. Sums over a few values inside of these are no loops.
 
 use std::ops::RangeInclusive;
 
-use super::machine::FEW;
+use super::machine::{FEW, SHORT, SHORT_STATEMENTS};
 use super::split::rows::within;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked};
-use crate::loops::{Bound, Decision, Domain, Fresh, Program, Stmt, has_calls, has_loop, loads};
+use crate::loops::{Bound, Decision, Domain, Fresh, Program, Stmt, has_calls, has_loop, loads, size};
 use crate::solver::Facts;
 
 /// Unrolls short loops around long sums.
@@ -110,7 +110,7 @@ fn each(
 /// The values of a loop that is to be unrolled, with its index.
 fn values(stmt: &Stmt) -> Option<(IndexId, RangeInclusive<i64>)> {
     let Stmt::For { index, domain, body, .. } = stmt else { return None };
-    let values = few(domain)?;
+    let values = short(domain, size(body))?;
     let mut left: Vec<&Stmt> = body.iter().collect();
     let mut sums = Vec::new();
     while let Some(stmt) = left.pop() {
@@ -123,13 +123,26 @@ fn values(stmt: &Stmt) -> Option<(IndexId, RangeInclusive<i64>)> {
     (shares && !has_calls(body)).then_some((*index, values))
 }
 
+/// The values of a domain with a few, or with so many that a body of some statements is not long for all of them.
+fn short(domain: &Domain, statements: usize) -> Option<RangeInclusive<i64>> {
+    let values = literals(domain)?;
+    let steps = values.end().checked_sub(*values.start())?;
+    let copied = usize::try_from(steps).ok()?.saturating_add(1).saturating_mul(statements);
+    ((1..FEW).contains(&steps) || (1..SHORT - 1).contains(&steps) && copied <= SHORT_STATEMENTS).then_some(values)
+}
+
 /// The values of a domain with a few, but more than one, as literals.
 pub(super) fn few(domain: &Domain) -> Option<RangeInclusive<i64>> {
+    literals(domain).filter(|values| values.end().checked_sub(*values.start()).is_some_and(|n| (1..FEW).contains(&n)))
+}
+
+/// The values of a domain whose ends are literals.
+fn literals(domain: &Domain) -> Option<RangeInclusive<i64>> {
     let Domain::Range { lower, upper } = domain else { return None };
     let ([lower], [upper]) = (lower.as_slice(), upper.as_slice()) else { return None };
     let literal = |bound: &Bound| bound.numerator.as_constant().filter(|_| bound.divisor == 1);
     let (from, to) = (literal(lower)?, literal(upper)?);
-    to.checked_sub(from).is_some_and(|steps| (1..FEW).contains(&steps)).then_some(from..=to)
+    Some(from..=to)
 }
 
 /// Whether a statement is an innermost loop over a few values, one by one.
