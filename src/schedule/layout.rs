@@ -26,6 +26,8 @@ use crate::loops::{
 
 /// How often each tensor is asked, at most.
 const SWEEPS: usize = 4;
+/// How many times longer than others a row is taken to be, beside what is done once for it.
+const LONGER: u64 = 2;
 /// How many sizes are tried as the last axis.
 const MAX_STARTS: usize = 6;
 
@@ -212,7 +214,7 @@ fn strided_in(paths: &[Path<'_>], last: &Last) -> u64 {
                 let outside = total(outside.map(|(depth, each)| times(&around[..*depth]).saturating_mul(each)));
                 let folds = if depth == deepest && adds { times(&around[..deepest]) } else { 0 };
                 let after = outside.saturating_mul(2).saturating_add(folds.saturating_mul(5));
-                inside.saturating_mul(times(around)).saturating_mul(4).saturating_add(after)
+                inside.saturating_mul(times(around)).saturating_mul(LONGER).saturating_add(after)
             });
         // A loop without lanes does one number at a time.
         each.min().unwrap_or_else(|| times(around).saturating_mul(2 * FAR)).saturating_mul(machine::INNERMOST)

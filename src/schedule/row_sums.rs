@@ -54,13 +54,15 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
+/// Loops around each other, the outermost first.
+type Loops = Vec<(IndexId, Domain)>;
+
 /// Loops over columns around a sum over `i`.
 #[derive(Clone)]
 struct Sum {
     /// What is computed before all loops.
     before: Vec<Stmt>,
-    /// The loops over columns, the outermost first.
-    columns: Vec<(IndexId, Domain)>,
+    columns: Loops,
     /// What is computed for each column before the sum, and behind it.
     first: Vec<Stmt>,
     last: Vec<Stmt>,
@@ -168,7 +170,7 @@ impl Sum {
 }
 
 /// Loops over ranges, each alone in the one around it, and what is in the last of them that has more in it or a sum: its body.
-fn columns(top: &Stmt) -> Option<(Vec<(IndexId, Domain)>, &[Stmt])> {
+fn columns(top: &Stmt) -> Option<(Loops, &[Stmt])> {
     let mut found = Vec::new();
     let mut at = top;
     loop {

@@ -2,7 +2,7 @@
 //! again.
 
 use iverson::Function;
-use iverson::ir::loops::Decision;
+use iverson::ir::loops::{Decision, Program, Real, Stmt};
 use iverson::ir::stages::Stages;
 
 use crate::kernels::{fitting, judge_itself};
@@ -152,4 +152,59 @@ fn nests_of(body: &[iverson::ir::loops::Stmt]) -> usize {
         .map(|stmt| usize::from(matches!(stmt, iverson::ir::loops::Stmt::For { .. })) + nests_of(stmt.body()))
         .max()
         .unwrap_or(0)
+}
+
+/// A sum over several indices goes along the rows of what it reads at several, in whatever order they are written.
+#[test]
+fn sums_go_along_rows() {
+    for text in [
+        "param a : [m] real\nparam Y : [n, m] real\nsum i < m, j < n. exp(a[i] * Y[j, i])",
+        "param a : [m] real\nparam Y : [n, m] real\nsum j < n, i < m. exp(a[i] * Y[j, i])",
+        "param Y : [n, k, m] real\nsum i < m, j < n, l < k. cos(Y[j, l, i])",
+    ] {
+        let function = Function::parse(text).expect("it parses");
+        let nests = function.loops(&mut Stages::new()).expect("it lowers");
+        let mut last = Vec::new();
+        for nest in &nests.nests {
+            nest.body.iter().for_each(|stmt| stmt.visit(&mut |stmt| along_last_axis(stmt, "Y", &nests, &mut last)));
+        }
+        assert_eq!(last, [true], "{text}\n{nests}");
+    }
+}
+
+/// Whether the loop right around a load of a tensor goes along its last axis.
+fn along_last_axis(stmt: &Stmt, name: &str, nests: &Program, found: &mut Vec<bool>) {
+    let Stmt::For { index, body, .. } = stmt else { return };
+    for stmt in body {
+        if let Stmt::Define(_, Real::Load(place)) = stmt
+            && nests.buffers[place.buffer].name == name
+        {
+            found.push(place.at.last().is_some_and(|a| a.mentions(*index)));
+        }
+    }
+}
+
+/// What a layer with `relu` gives back is stored: products read it again for all filters and places.
+#[test]
+fn factors_of_some_work_are_stored() {
+    let text = "param x : [B, c, n + 2] real\nparam f : [o, c, 3] real\n\
+                sum s < B, k < o, i < n. relu(sum a < c, p < 3. x[s, a, i + p] * f[k, a, p])^2";
+    let derived = Function::parse(text).and_then(|f| f.gradient(["x", "f"])).expect("it derives");
+    let nests = derived.loops(&mut Stages::new()).expect("it lowers");
+    let mut products = 0;
+    for nest in &nests.nests {
+        // Where the fast product is no number, all is computed with tests.
+        let mut open: Vec<&Stmt> = nest.body.iter().filter(|stmt| !matches!(stmt, Stmt::If { .. })).collect();
+        while let Some(stmt) = open.pop() {
+            let Stmt::For { body, .. } = stmt else { continue };
+            open.extend(body.iter().filter(|stmt| matches!(stmt, Stmt::For { .. })));
+            let adds = |stmt: &Stmt| matches!(stmt, Stmt::MulAdd(..));
+            if body.iter().any(adds) {
+                products += 1;
+                let applies = |stmt: &Stmt| matches!(stmt, Stmt::Define(_, Real::Apply(..)));
+                assert!(!body.iter().any(applies), "{nests}");
+            }
+        }
+    }
+    assert!(products >= 3, "{nests}");
 }

@@ -49,8 +49,8 @@ pub(in super::super) fn is_window(stmt: &Stmt, around: IndexId) -> bool {
 /// The pieces of a loop without long ones inside, but for those over places next to its index, whose bounds decide tests; nothing where they decide none.
 pub(in super::super) fn pieces_of(stmt: &Stmt, known: &Facts, names: &mut Fresh) -> Checked<Option<Vec<Stmt>>> {
     let Stmt::For { index, domain: Domain::Range { lower, upper }, body, .. } = stmt else { return Ok(None) };
-    let has_long =
-        |stmt: &Stmt| has_long_loop(stmt) && !(is_window(stmt, *index) && !stmt.body().iter().any(has_long_loop));
+    let is_next = |stmt: &Stmt| is_window(stmt, *index) && !stmt.body().iter().any(has_long_loop);
+    let has_long = |stmt: &Stmt| has_long_loop(stmt) && !is_next(stmt);
     if body.iter().any(has_long) || !body.iter().any(|stmt| matches!(stmt, Stmt::If { .. })) {
         return Ok(None);
     }
