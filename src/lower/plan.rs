@@ -38,7 +38,7 @@ use crate::base::{Arena, Id, IndexId, RelationId, SideTable, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size, View};
 use crate::loops::{Buffer, BufferId, BufferKind, Decision, StoredAs};
-use crate::scalar::{Function, Op, Primitive};
+use crate::scalar::{Function, Number, Op, Primitive};
 use crate::schedule::machine::FEW;
 use crate::tssa::exchanges::{Exchanges, exchanges};
 use crate::tssa::one_hot::OneHot;
@@ -466,7 +466,7 @@ impl Plan {
             _ if small && effort.work <= 1 && !is_factor() => Some(Decision::View { tensor: tensor() }),
             _ if small
                 && effort.work <= CHEAP
-                && !(divides(stmt) && self.pays(program, stmt, readers))
+                && !(divides(program, stmt) && self.pays(program, stmt, readers))
                 && !is_factor() =>
             {
                 Some(Decision::Cheap { tensor: tensor(), operations: effort.work })
@@ -742,11 +742,18 @@ fn is_masked(stmt: &Stmt) -> bool {
     sums.is_empty() && operands.len() == 1 && guard.conjuncts().iter().any(tests)
 }
 
-/// Whether every element is a quotient or a root.
-fn divides(stmt: &Stmt) -> bool {
+/// Whether every element is a quotient or a root. A quotient by a number that is the same for all is a product with its reciprocal.
+fn divides(program: &Program, stmt: &Stmt) -> bool {
+    let by_one = |args: &[VarId]| {
+        args.get(1).is_some_and(|by| match &program.stmts[*by].rhs {
+            Rhs::Number(Number::Literal(_)) => true,
+            Rhs::Number(Number::Index(a)) => a.is_size(),
+            _ => false,
+        })
+    };
     match &stmt.rhs {
-        Rhs::Map { guard: Pred::True, function: Function::Value(Primitive::Op(op)), .. } => {
-            matches!(op, Op::Div | Op::Sqrt) && !stmt.dims.is_empty()
+        Rhs::Map { guard: Pred::True, function: Function::Value(Primitive::Op(op)), args } => {
+            matches!(op, Op::Div | Op::Sqrt) && !stmt.dims.is_empty() && !by_one(args)
         }
         _ => false,
     }

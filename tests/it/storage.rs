@@ -2,7 +2,7 @@
 //! again.
 
 use iverson::Function;
-use iverson::ir::loops::{Decision, Program, Real, Stmt};
+use iverson::ir::loops::{BufferKind, Decision, Program, Real, Stmt};
 use iverson::ir::stages::Stages;
 
 use crate::kernels::{fitting, judge_itself};
@@ -207,4 +207,16 @@ fn factors_of_some_work_are_stored() {
         }
     }
     assert!(products >= 3, "{nests}");
+}
+
+/// Of samples that are divided by how many there are no copy is stored: a quotient by one number is a product with its reciprocal.
+#[test]
+fn means_store_no_scaled_samples() {
+    let text = "param X : [n, d] real\nparam W : [d, c] real\nmean i < n. max j < c. sum k < d. X[i, k] * W[k, j]";
+    let derived = Function::parse(text).and_then(|f| f.gradient(["W"])).expect("it derives");
+    let nests = derived.loops(&mut Stages::new()).expect("it lowers");
+    let shape = |name: &str| nests.buffers.values().find(|b| b.name == name).map(|b| b.dims.clone());
+    let samples = shape("X").expect("it is a parameter");
+    let copies = nests.buffers.values().filter(|b| b.kind == BufferKind::Workspace && b.dims == samples);
+    assert_eq!(copies.count(), 0, "{nests}");
 }
