@@ -29,7 +29,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::matrix_order::MatrixOrder;
-use super::readers::{Readers, Use, collect_uses, is_asked, is_of_other_rows, reads_few_times, reads_once, solved};
+use super::readers::{
+    Readers, Use, collect_uses, determined, is_asked, is_of_other_rows, reads_few_times, reads_once, solved,
+};
 use super::rows::Rows;
 use super::straight::Straight;
 use super::support::{as_guard, supports, targets_in_use};
@@ -280,6 +282,13 @@ fn telling(program: &Program, x: VarId) -> Option<VarId> {
     (is_computed && is_long).then_some(one_hot.number)
 }
 
+/// Loops whose indices others tell by equations, with these.
+#[derive(Clone)]
+struct Told {
+    by: Vec<usize>,
+    loops: Vec<usize>,
+}
+
 /// The tensors computed in place whose elements a loop around repeats: it is outside of the innermost one on which they depend, and they do not
 /// depend on it.
 fn computed_again(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
@@ -290,9 +299,10 @@ fn computed_again(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
         }
         let own: Vec<usize> = (0..stmt.dims.len()).collect();
         let grows = |n: &Size| n.as_constant().is_none();
-        // A statement, the loops that its indices are, and whether each loop around it grows with a size.
-        let mut open = vec![(x, own, stmt.dims.iter().map(grows).collect::<Vec<bool>>())];
-        while let Some((x, at, mut growing)) = open.pop() {
+        // A statement, the loops that its indices are, whether each loop around it grows with a size, and which loops tell others by equations.
+        let mut open: Vec<(VarId, Vec<usize>, Vec<bool>, Vec<Told>)> =
+            vec![(x, own, stmt.dims.iter().map(grows).collect(), Vec::new())];
+        while let Some((x, at, mut growing, mut tells)) = open.pop() {
             work::charge(4);
             let stmt = &program.stmts[x];
             let (rank, around) = (stmt.dims.len(), growing.len());
@@ -306,12 +316,20 @@ fn computed_again(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
                 let loops: Option<Vec<usize>> = indices.iter().map(|i| loop_of(solved(stmt, *i))).collect();
                 let Some(loops) = loops else { return };
                 let level = loops.iter().copied().max();
-                let repeats = |around: usize| growing.get(around) == Some(&true) && !loops.contains(&around);
+                let read: Vec<IndexId> = indices.iter().map(|i| solved(stmt, *i)).collect();
+                let told: Vec<usize> = determined(stmt, &read).into_iter().filter_map(loop_of).collect();
+                if told.len() > loops.len() {
+                    tells.push(Told { by: loops.clone(), loops: told });
+                }
+                let is_told =
+                    |k: usize| tells.iter().any(|t| t.loops.contains(&k) && t.by.iter().all(|by| loops.contains(by)));
+                let repeats =
+                    |around: usize| growing.get(around) == Some(&true) && !loops.contains(&around) && !is_told(around);
                 let repeated = level.is_some_and(|level| (0..level).any(repeats));
                 if repeated && plan.work[y] > CHEAP {
                     found.insert(y);
                 } else {
-                    open.push((y, loops, growing.clone()));
+                    open.push((y, loops, growing.clone(), tells.clone()));
                 }
             });
         }

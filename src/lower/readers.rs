@@ -143,12 +143,35 @@ pub(super) fn reads_once(program: &Program, read: &Use) -> bool {
     let rank = stmt.dims.len();
     let indices: Vec<IndexId> = indices.iter().map(|i| solved(stmt, *i)).collect();
     let sums = stmt.rhs.sums().len();
-    let all = (0..rank + sums).all(|k| indices.contains(&IndexId::from_index(k)));
+    let all = determined(stmt, &indices).len() == rank + sums;
     let mut sorted: Vec<usize> = indices.iter().map(|i| i.index()).collect();
     sorted.sort_unstable();
     sorted.dedup();
     let prefix = sorted.len() == indices.len() && sorted.iter().copied().eq(0..sorted.len()) && sorted.len() <= rank;
     all || prefix
+}
+
+/// The indices that some indices tell by equations, as a place of a window and an offset in it tell what the window is seen from; with these.
+pub(super) fn determined(stmt: &Stmt, indices: &[IndexId]) -> BTreeSet<IndexId> {
+    let mut known: BTreeSet<IndexId> = indices.iter().copied().collect();
+    let Rhs::Contract { guard, .. } = &stmt.rhs else { return known };
+    loop {
+        let before = known.len();
+        for p in guard.conjuncts() {
+            let Pred::Zero(a) = p else { continue };
+            let unknown = |(v, k): &(Var, i64)| match v {
+                Var::Index(i) if !known.contains(i) => Some((*i, *k)),
+                _ => None,
+            };
+            let mut left = a.terms().iter().filter_map(unknown);
+            if let (Some((i, 1 | -1)), None) = (left.next(), left.next()) {
+                known.insert(i);
+            }
+        }
+        if known.len() == before {
+            return known;
+        }
+    }
 }
 
 /// Whether a reader reads each element once, or once for each of a few values of a `gen` index beside one that grows, so that the sums over the
