@@ -282,6 +282,16 @@ fn telling(program: &Program, x: VarId) -> Option<VarId> {
     (is_computed && is_long).then_some(one_hot.number)
 }
 
+/// A statement that is computed inside of loops.
+struct Inside {
+    x: VarId,
+    /// The loops that its indices are.
+    at: Vec<usize>,
+    /// Whether each loop around it grows with a size.
+    growing: Vec<bool>,
+    tells: Vec<Told>,
+}
+
 /// Loops whose indices others tell by equations, with these.
 #[derive(Clone)]
 struct Told {
@@ -299,10 +309,9 @@ fn computed_again(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
         }
         let own: Vec<usize> = (0..stmt.dims.len()).collect();
         let grows = |n: &Size| n.as_constant().is_none();
-        // A statement, the loops that its indices are, whether each loop around it grows with a size, and which loops tell others by equations.
-        let mut open: Vec<(VarId, Vec<usize>, Vec<bool>, Vec<Told>)> =
-            vec![(x, own, stmt.dims.iter().map(grows).collect(), Vec::new())];
-        while let Some((x, at, mut growing, mut tells)) = open.pop() {
+        let growing = stmt.dims.iter().map(grows).collect();
+        let mut open = vec![Inside { x, at: own, growing, tells: Vec::new() }];
+        while let Some(Inside { x, at, mut growing, mut tells }) = open.pop() {
             work::charge(4);
             let stmt = &program.stmts[x];
             let (rank, around) = (stmt.dims.len(), growing.len());
@@ -329,7 +338,7 @@ fn computed_again(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
                 if repeated && plan.work[y] > CHEAP {
                     found.insert(y);
                 } else {
-                    open.push((y, loops, growing.clone(), tells.clone()));
+                    open.push(Inside { x: y, at: loops, growing: growing.clone(), tells: tells.clone() });
                 }
             });
         }
