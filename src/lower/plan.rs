@@ -7,7 +7,8 @@
 //! | a sum over the rows of a relation that is added to one over rows at another index | stored, as each has its own order of loops |
 //! | read at one place of one statement, each element once | computed there |
 //! | a factor of a product that reads its elements again for all values of another index, if it is made of two numbers or more | stored |
-//! | quotients and roots that are read again and again, or by several in rows of literal length | stored |
+//! | such a factor that is larger than each parameter and result | stored, if it takes some work and is made of one as large that is |
+//! | quotients and roots that are read again and again, or by several in rows of literal length, but for those by one number | stored |
 //! | larger than each parameter and result, of little arithmetic, read or searched once by each of several | computed there, again for each |
 //! | the same of more arithmetic without functions that take long, where it is made of nothing as large and nothing as large is made of it | computed there, again for each |
 //! | of little arithmetic on one tensor as large that is stored, and on rows and columns, read once by each of several | computed there, again for each |
@@ -16,9 +17,9 @@
 //! | numbers that tell a place | stored, so that the place is loaded |
 //! | anything else | stored, since it would be computed again |
 //!
-//! "Each element once" holds where the reader runs over no index beyond those of the tensor, or where those it does not have lie further
-//! in, so that the element is read before them. Work is counted with everything that is computed in place, so a chain of cheap tensors
-//! ends at some point.
+//! "Each element once" holds where the reader runs over no index beyond those of the tensor and those that its equations tell then, as the place and
+//! the offset in a window tell what the window is seen from; or where those it does not have lie further in, so that the element is read before them.
+//! Work is counted with everything that is computed in place, so a chain of cheap tensors ends at some point.
 //!
 //! A tensor whose guard implies a relation over distinct `gen` indices (its *pattern*) is stored on the entries of the relation: a place for
 //! each entry, times the axes that the relation does not have. Everywhere else it is zero.

@@ -220,3 +220,17 @@ fn means_store_no_scaled_samples() {
     let copies = nests.buffers.values().filter(|b| b.kind == BufferKind::Workspace && b.dims == samples);
     assert_eq!(copies.count(), 0, "{nests}");
 }
+
+/// What each place of a window gives back is added up where it is made: no tensor has a place for each offset in each window.
+#[test]
+fn windows_store_no_offsets() {
+    let text = "param x : [h + 2, w + 2] real\nparam y : [h + 2, w + 2] real\n\
+                let m = gen i < h, j < w. sum a < 3, b < 3. x[i + a, j + b]\n\
+                let v = gen i < h, j < w. (sum a < 3, b < 3. x[i + a, j + b]^2) - m[i, j]^2\n\
+                let c = gen i < h, j < w. sum a < 3, b < 3. x[i + a, j + b] * y[i + a, j + b]\n\
+                sum i < h, j < w. m[i, j] * c[i, j] / (v[i, j] + 1)";
+    let derived = Function::parse(text).and_then(|f| f.value_and_gradient(["x"])).expect("it derives");
+    let nests = derived.loops(&mut Stages::new()).expect("it lowers");
+    let ranks = nests.buffers.values().filter(|b| b.kind == BufferKind::Workspace).map(|b| b.dims.len());
+    assert!(ranks.max().is_some_and(|rank| rank <= 2), "{nests}");
+}
