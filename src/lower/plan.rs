@@ -323,10 +323,10 @@ fn computed_again(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
             };
             collect_uses(stmt, &mut |y, reading| {
                 let (Placement::Inline(_), Some(indices)) = (&plan.placements[y], reading.element()) else { return };
-                let loops: Option<Vec<usize>> = indices.iter().map(|i| loop_of(solved(stmt, *i))).collect();
+                let read: Vec<IndexId> = indices.iter().map(|i| solved(stmt, *i)).collect();
+                let loops: Option<Vec<usize>> = read.iter().map(|i| loop_of(*i)).collect();
                 let Some(loops) = loops else { return };
                 let level = loops.iter().copied().max();
-                let read: Vec<IndexId> = indices.iter().map(|i| solved(stmt, *i)).collect();
                 let told: Vec<usize> = determined(stmt, &read).into_iter().filter_map(loop_of).collect();
                 if told.len() > loops.len() {
                     tells.push(Told { by: loops.clone(), loops: told });

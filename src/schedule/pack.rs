@@ -49,13 +49,13 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
             let smaller: Vec<BufferId> =
                 sizes.keys().copied().filter(|other| sizes[other] < sizes[&param] && is_narrow(other)).collect();
             let by_others = |path: &Path<'_>| {
-                let each = smaller
-                    .iter()
-                    .flat_map(|other| (0..buffers[*other].dims.len()).map(|axis| gain(path, *other, axis)));
-                each.max().unwrap_or(0)
+                let axes =
+                    |other: &BufferId| (0..buffers[*other].dims.len()).map(|axis| (*other, axis)).collect::<Vec<_>>();
+                smaller.iter().flat_map(axes).map(|(other, axis)| gain(path, other, axis)).max().unwrap_or(0)
             };
+            let paths: Vec<(&Path<'_>, u64)> = paths.iter().map(|path| (path, by_others(path))).collect();
             let gain = |axis: usize| {
-                let gains = paths.iter().map(|path| (gain(path, param, axis), by_others(path)));
+                let gains = paths.iter().map(|(path, others)| (gain(path, param, axis), *others));
                 total(gains.filter(|(own, others)| *others < own.div_ceil(2)).map(|(own, _)| own))
             };
             let Some((most, Reverse(axis))) = (0..rank).map(|axis| (gain(axis), Reverse(axis))).max() else { continue };

@@ -26,7 +26,7 @@
 use super::contract::Contraction;
 use super::split::innermost::{is_window, pieces_of};
 use super::split::taps;
-use super::vectorise::{Plan, has_lanes, independent};
+use super::vectorise::{Plan, has_lanes, independent, literal};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked, Var};
@@ -67,6 +67,8 @@ fn in_pieces(stmt: &Stmt, facts: &Facts, names: &mut Fresh) -> Checked<Option<Ve
     let any_lanes = |stmts: &[Stmt]| Plan::of_body(stmts, Contraction::default()).any_vector(stmts);
     let own_lanes =
         |stmt: &Stmt| matches!(stmt, Stmt::For { index, domain, body, .. } if has_lanes(*index, domain, body));
+    let has_at_most =
+        |stmt: &Stmt, n| matches!(stmt, Stmt::For { domain, .. } if literal(domain).is_some_and(|values| values <= n));
     // Most loops have neither.
     let (has_tests, has_sums) = (!tests_places(stmt), taps::has_sums(stmt));
     if !has_tests && !has_sums || own_lanes(stmt) {
@@ -86,30 +88,14 @@ fn in_pieces(stmt: &Stmt, facts: &Facts, names: &mut Fresh) -> Checked<Option<Ve
     let mut all = Vec::with_capacity(pieces.len());
     for piece in pieces {
         match three(&piece, names)? {
-            Some(parts) if !has_at_most(&parts[1], 1)? => {
-                for part in parts {
-                    all.extend((!has_at_most(&part, 0)?).then_some(part));
-                }
+            Some(parts) if !has_at_most(&parts[1], 1) => {
+                all.extend(parts.into_iter().filter(|part| !has_at_most(part, 0)));
             }
             _ => all.push(piece),
         }
     }
     let gains = if inner { all.iter().any(own_lanes) } else { any_lanes(&all) };
     Ok(gains.then_some(all))
-}
-
-/// Whether the ends of a loop say that it has at most so many values.
-fn has_at_most(stmt: &Stmt, values: i64) -> Checked<bool> {
-    let Stmt::For { domain: Domain::Range { lower, upper }, .. } = stmt else { return Ok(false) };
-    for low in lower.iter().filter(|bound| bound.divisor == 1) {
-        for high in upper.iter().filter(|bound| bound.divisor == 1) {
-            let steps = high.numerator.sub(&low.numerator)?.as_constant();
-            if steps.is_some_and(|steps| steps < values) {
-                return Ok(true);
-            }
-        }
-    }
-    Ok(false)
 }
 
 /// Whether a loop has a sum in its body over the places next to its index.

@@ -125,10 +125,12 @@ fn values(stmt: &Stmt) -> Option<(IndexId, RangeInclusive<i64>)> {
 
 /// The values of a domain with a few, or with so many that a body of some statements is not long for all of them.
 fn short(domain: &Domain, statements: usize) -> Option<RangeInclusive<i64>> {
-    let values = literals(domain)?;
-    let steps = values.end().checked_sub(*values.start())?;
-    let copied = usize::try_from(steps).ok()?.saturating_add(1).saturating_mul(statements);
-    ((1..FEW).contains(&steps) || (1..SHORT - 1).contains(&steps) && copied <= SHORT_STATEMENTS).then_some(values)
+    let is_short = |values: &RangeInclusive<i64>| {
+        let steps = values.end().checked_sub(*values.start()).filter(|steps| (1..SHORT - 1).contains(steps));
+        let copies = steps.and_then(|steps| usize::try_from(steps).ok()).map(|steps| steps.saturating_add(1));
+        copies.is_some_and(|copies| copies.saturating_mul(statements) <= SHORT_STATEMENTS)
+    };
+    few(domain).or_else(|| literals(domain).filter(is_short))
 }
 
 /// The values of a domain with a few, but more than one, as literals.

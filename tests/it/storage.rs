@@ -147,11 +147,8 @@ fn sums_over_rows_are_not_repeated_for_columns() {
     }
 }
 
-fn nests_of(body: &[iverson::ir::loops::Stmt]) -> usize {
-    body.iter()
-        .map(|stmt| usize::from(matches!(stmt, iverson::ir::loops::Stmt::For { .. })) + nests_of(stmt.body()))
-        .max()
-        .unwrap_or(0)
+fn nests_of(body: &[Stmt]) -> usize {
+    body.iter().map(|stmt| usize::from(matches!(stmt, Stmt::For { .. })) + nests_of(stmt.body())).max().unwrap_or(0)
 }
 
 /// A sum over several indices goes along the rows of what it reads at several, in whatever order they are written.
