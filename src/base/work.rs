@@ -39,10 +39,10 @@ pub const TERMS: u64 = 1 << 16;
 /// How many more it may have for each expression of its text.
 pub const TERMS_PER_EXPRESSION: u64 = 1 << 6;
 /// How far a budget may be exceeded.
-pub const SLACK: u64 = 1 << 22;
+pub const SLACK: u64 = 1 << 21;
 
 /// At least as many as there are passes from a text to loop nests, checking, deriving and simplifying among them.
-pub const PASSES: u64 = 59;
+pub const PASSES: u64 = 61;
 
 /// What a pass may spend on a program of so many terms or statements.
 pub fn budget(terms: usize) -> u64 {

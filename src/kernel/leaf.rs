@@ -100,7 +100,7 @@ pub(super) fn output_leaves(program: &Program, bindings: &Bindings) -> Result<Ve
                 program.buffers.get(*buffer).ok_or_else(|| Error::bug("bind", "an output without a buffer"))?;
             precisions.push(buffer.precision);
             leaves.push(match buffer.entries {
-                None => Leaf::Dense(buffer.dims.iter().map(|n| bindings.length(n)).collect::<Result<_>>()?),
+                None => Leaf::Dense(buffer.axes().iter().map(|n| bindings.length(n)).collect::<Result<_>>()?),
                 Some(relation) => sparse_leaf(program, bindings, relation)?,
             });
         }

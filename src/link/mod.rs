@@ -244,7 +244,7 @@ impl Linker<'_> {
 
     /// The nests of a leaf, with where its buffers and arrays are.
     fn compiled(&mut self, leaf: &Leaf, mut open: Option<&mut Open>) -> Result<(Program, Placing)> {
-        let within = if open.is_some() { Within::Step } else { Within::Program };
+        let within = if open.is_some() { Within::Step } else { Within::Leaf };
         let compiled = (self.compile)(&leaf.program, within)?;
         if !compiled.rounded.is_empty() || compiled.buffers.values().any(|b| b.precision != Precision::Double) {
             return Err(Error::bug(PASS, "nests of a leaf that are not in double precision"));

@@ -1,5 +1,6 @@
 //! The data types of loop nests.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::Decision;
@@ -196,6 +197,8 @@ pub struct Buffer {
     pub entries: Option<RelationId>,
     /// The other axes.
     pub dims: Vec<Size>,
+    /// Those that a parameter or a result has outside of the program, where some of them are joined in one here.
+    pub outside: Option<Vec<Size>>,
     /// How its numbers are stored; a load widens them, a store rounds them.
     pub precision: Precision,
 }
@@ -203,7 +206,38 @@ pub struct Buffer {
 impl Buffer {
     /// An intermediate result, in double precision.
     pub fn workspace(name: String, entries: Option<RelationId>, dims: Vec<Size>) -> Buffer {
-        Buffer { name, kind: BufferKind::Workspace, entries, dims, precision: Precision::Double }
+        Buffer { name, kind: BufferKind::Workspace, entries, dims, outside: None, precision: Precision::Double }
+    }
+
+    /// The axes behind the entries, as they are outside of the program.
+    pub fn axes(&self) -> &[Size] {
+        self.outside.as_ref().unwrap_or(&self.dims)
+    }
+
+    /// Whether the axes here are those outside, where each axis of literal length may be joined with those before it.
+    ///
+    /// # Errors
+    /// Where a coefficient leaves the range of 64-bit integers.
+    pub fn is_joined(&self) -> Checked<bool> {
+        let axes = self.axes();
+        let mut ends = BTreeSet::from([0]);
+        for n in &self.dims {
+            let mut next = BTreeSet::new();
+            for start in ends {
+                let mut joined: Option<Size> = None;
+                for (at, axis) in axes.iter().enumerate().skip(start) {
+                    let all = match (joined, axis.as_constant()) {
+                        (None, _) => axis.clone(),
+                        (Some(before), Some(length)) => before.scale(length)?,
+                        (Some(_), None) => break,
+                    };
+                    next.extend((all == *n).then_some(at + 1));
+                    joined = Some(all);
+                }
+            }
+            ends = next;
+        }
+        Ok(ends.contains(&axes.len()))
     }
 
     /// How many indices a place in it has.

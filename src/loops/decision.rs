@@ -137,6 +137,9 @@ decisions! {
         Search { relation: String, axes: List<usize> } "{relation} is tested by a search with its axes in the order {axes}"
         Starts { relation: String } "whether {relation} has entries is seen from where its nodes start"
     }
+    "collapse" {
+        Collapsed { loops: usize } "loops over all of two axes that lie together are one (loops {loops})"
+    }
     "histograms" {
         Histogram { sums: usize } "terms are added where their places are, in the order of their sources (sums {sums})"
     }
@@ -200,6 +203,9 @@ decisions! {
     }
     "reciprocals" {
         Reciprocals { roots: usize } "what is divided by a square root is multiplied with its reciprocal (roots {roots})"
+    }
+    "powers" {
+        Powers { powers: usize } "powers with literal exponents are products (powers {powers})"
     }
     "quotients" {
         Quotients { quotients: usize } "quotients by powers of a number are products with powers of its reciprocal (quotients {quotients})"

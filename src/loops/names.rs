@@ -16,7 +16,7 @@ use super::data::{Buffer, BufferKind, PLACES};
 use crate::base::{RelationId, SizeId};
 use crate::error::Result;
 use crate::ty::Signature;
-use crate::ty::{Precision, leaf_name};
+use crate::ty::leaf_name;
 
 /// A name with its number among equal ones, from 1 on.
 pub(super) type Key = (String, u32);
@@ -190,7 +190,7 @@ impl Names {
                 let name = leaf_name(&param.name, &leaf.path);
                 let dims = if entries.is_some() { Vec::new() } else { leaf.dims };
                 let kind = BufferKind::Param(id, at);
-                let buffer = Buffer { name: name.clone(), kind, entries, dims, precision: Precision::Double };
+                let buffer = Buffer { kind, ..Buffer::workspace(name.clone(), entries, dims) };
                 names.leaves.entry(name).or_insert(buffer);
             }
         }

@@ -4,7 +4,7 @@
 //! program ::= [bins of k from k tuples on] (param head [, leaf k of x] | held head [, number k])*
 //!             (nest | head = x, rounded | limit x, k | out name = x [and x ..], ..)*
 //! nest    ::= (entries | head, ..): and statements, each two blanks further in than what it is part of
-//! head    ::= x [ "[" [R,] n, .. "]" ] [in single precision]
+//! head    ::= x [ "[" [R,] n, .. "]" ] [of "[" n, .. "]"] [in single precision]
 //! stmt    ::= [parallel] for i in domain [, lanes k] [, jam k]
 //!           | i = array[a] [, in steps of k]
 //!           | i = (first in segment | find a in segment of array) [, onwards | , bound in array[a]]
@@ -31,7 +31,7 @@
 //!
 //! The declarations are not part of the text: sizes, parameters, relations and functions are those of a signature. A buffer that is declared
 //! nowhere is the leaf of a parameter of its name. What nests write is a workspace, or what an output names; `x and y` are parts of one leaf.
-//! Held buffers count from 0, unless they say their number. A part has a multiple of `grain` values: without a word, of the lanes, or of the
+//! Axes of a buffer are `of` those that it has outside, where some are joined. Held buffers count from 0, unless they say their number. A part has a multiple of `grain` values: without a word, of the lanes, or of the
 //! iterations that are interleaved.
 //!
 //! What was printed becomes the [canonical form](Program::canonical) of the program that it was printed from: buffers and arrays are numbered
@@ -294,7 +294,7 @@ impl<'a> Parser<'a> {
         let all_same = |a: &[Size], b: &[Size]| a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b));
         let fits = leaves.get(leaf).is_some_and(|leaf| match pattern {
             Some(_) => buffer.entries == pattern && buffer.dims.is_empty(),
-            None => buffer.entries.is_none() && all_same(&buffer.dims, &leaf.dims),
+            None => buffer.entries.is_none() && all_same(buffer.axes(), &leaf.dims),
         });
         if !fits {
             return Err(problem("wrong-shape", span, "expected the axes that this part of the parameter has"));
@@ -389,7 +389,7 @@ impl<'a> Parser<'a> {
         Ok(b)
     }
 
-    /// `x[E, n] in single precision`, so far a workspace.
+    /// `x[E, 3*n] of [n, 3] in single precision`, so far a workspace.
     fn head(&mut self) -> Result<(Key, Buffer)> {
         let key = self.line.name("the name of a buffer")?;
         let (mut entries, mut dims) = (None, Vec::new());
@@ -398,15 +398,29 @@ impl<'a> Parser<'a> {
             if entries.is_none() {
                 dims.push(self.size()?);
             }
-            while self.line.eat(",") {
-                dims.push(self.size()?);
-            }
-            self.line.expect("]")?;
+            self.more_sizes(&mut dims)?;
         }
+        let outside = match self.line.eat_words(&["of"]) {
+            true => {
+                self.line.expect("[")?;
+                let mut axes = vec![self.size()?];
+                self.more_sizes(&mut axes)?;
+                Some(axes)
+            }
+            false => None,
+        };
         let single = self.line.eat_words(&["in", "single", "precision"]);
         let precision = if single { Precision::Single } else { Precision::Double };
         let name = key.0.clone();
-        Ok((key, Buffer { name, kind: BufferKind::Workspace, entries, dims, precision }))
+        Ok((key, Buffer { name, kind: BufferKind::Workspace, entries, dims, outside, precision }))
+    }
+
+    /// `, n, ..]`
+    fn more_sizes(&mut self, sizes: &mut Vec<Size>) -> Result<()> {
+        while self.line.eat(",") {
+            sizes.push(self.size()?);
+        }
+        self.line.expect("]")
     }
 
     /// A relation as an axis.

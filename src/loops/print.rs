@@ -168,15 +168,18 @@ impl<'a> Printer<'a> {
         format!(", leaf {leaf} of {}", name.unwrap_or_else(|| param.to_string()))
     }
 
-    /// `t3[E, n] in single precision`
+    /// `t3[E, 3*n] of [n, 3] in single precision`
     fn head(&self, b: BufferId) -> String {
         let buffer = self.program.buffers.get(b);
         let entries = buffer.and_then(|b| b.entries).map(|r| self.relation(r));
         let dims = buffer.map_or(&[][..], |b| &b.dims).iter().map(|n| self.affine(n));
         let axes: Vec<String> = entries.into_iter().chain(dims).collect();
+        let outside: Option<Vec<String>> =
+            buffer.and_then(|b| b.outside.as_ref()).map(|axes| axes.iter().map(|n| self.affine(n)).collect());
+        let outside = outside.map_or_else(String::new, |axes| format!(" of [{}]", axes.join(", ")));
         let precision = match buffer.map(|b| b.precision) {
-            Some(precision @ Precision::Single) => format!(" in {precision}"),
-            _ => String::new(),
+            Some(precision @ Precision::Single) => format!("{outside} in {precision}"),
+            _ => outside,
         };
         match axes.as_slice() {
             [] => self.buffer(b) + &precision,

@@ -41,6 +41,7 @@ fn program(body: Vec<Stmt>) -> Program {
         kind,
         entries: None,
         dims: vec![n()],
+        outside: None,
         precision: Precision::Double,
     };
     let buffers = [buffer("x", BufferKind::Param(ParamId(0), 0)), buffer("y", BufferKind::Output(0, 0))];

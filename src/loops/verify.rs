@@ -88,6 +88,9 @@ impl Program {
                     complaints.push(format!("{} and {} are one output", first.name, buffer.name));
                 }
             }
+            if !buffer.is_joined().unwrap_or(false) {
+                complaints.push(format!("{} has not the axes that it has outside", buffer.name));
+            }
             if buffer.kind == BufferKind::Workspace && !buffer.precision.is_double() {
                 complaints.push(format!("{} is a workspace in {}", buffer.name, buffer.precision));
             }

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use super::beside::{apart, joined};
 use super::layout::Last;
-use super::machine::{FEW_STATEMENTS, ROW_DENSITY, ROW_WORK, SHORT};
+use super::machine::{FEW_POWERS, FEW_STATEMENTS, ROW_DENSITY, ROW_WORK, SHORT};
 use super::unroll::are_elements;
 use super::vectorise::{Traits, is_short, literal, only_few};
 use super::{panels, prefix_sums};
@@ -411,7 +411,7 @@ fn goes_along_columns(stmt: &Stmt, outer: IndexId) -> bool {
     let mut found = false;
     stmt.visit(&mut |stmt| {
         let Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. } = stmt else { return };
-        if is_short(domain) || body.iter().any(has_loop) {
+        if literal(domain).is_some_and(|n| n <= FEW_POWERS) || body.iter().any(has_loop) {
             return;
         }
         let axis = |place: &Place, i: IndexId| place.at.iter().position(|a| a.as_index() == Some(i));

@@ -32,6 +32,8 @@ pub const AXES_BESIDE_PARTS: usize = 2;
 
 /// Loops of up to so many values, as a literal, around sums become statements: the coordinates of a point, the channels of a picture.
 pub const FEW: i64 = 4;
+/// Loops of up to so many values, as a literal, become statements where their index is an exponent: the powers of a polynomial are products then.
+pub const FEW_POWERS: i64 = 16;
 /// The most statements of what a loop of fewer than [`SHORT`] values becomes around long sums.
 pub const SHORT_STATEMENTS: usize = 72;
 /// The most statements of a body in which loops over a few values became statements.
@@ -55,6 +57,8 @@ pub const BORDER_ROWS: i64 = 8;
 pub const PARTS: u32 = 64;
 /// How many rows are read front to back at a time where sums are along their columns: as many as are followed ahead of being read.
 pub const ROW_BLOCK: i64 = 8;
+/// How many rows such a block has at most, where each is also a number: these fill the lanes of functions.
+pub const NUMBERS_BLOCK: i64 = 16;
 /// How many numbers a row may have that each part keeps for itself: 8 KiB, a quarter of the nearest cache.
 pub const PRIVATE_ROW: i64 = 1024;
 

@@ -6,6 +6,7 @@
 //!
 //! | pass | what it does | needs | results |
 //! |---|---|---|---|
+//! | `collapse` | loops over two axes that lie together in memory become one | one nest a tensor | exact |
 //! | `histograms` | sums of which each term knows its whole place are added up in the order of their sources | one nest a tensor | reassociates |
 //! | `workspaces` | sums of which each term knows its place are added up in a row, term by term | one nest a tensor | reassociates |
 //! | `fold-extrema` | the largest of numbers is kept, and its place is not looked for | | exact |
@@ -27,6 +28,7 @@
 //! | `unroll` | rows of much arithmetic become straight-line code, in registers | fused rows | exact |
 //! | `merge` | loops over the same range, beside each other in a row, become one | fused rows | exact |
 //! | `reuse` | what a body has at hand is not made again, and not stored if nobody reads it | merged loops | exact |
+//! | `powers` | powers with literal exponents become products | straight-line code | reassociates |
 //! | `reciprocals` | divisions by one square root become products with its reciprocal | merged loops | reassociates |
 //! | `quotients` | quotients by powers of one number share its reciprocal | straight-line code | reassociates |
 //! | `divisions` | quotients by a number that a loop does not change become products with its reciprocal | merged loops | reassociates |
@@ -65,6 +67,7 @@
 mod beside;
 mod bins;
 mod blocks;
+mod collapse;
 mod contract;
 mod copy_propagation;
 mod distribute;
@@ -86,6 +89,7 @@ mod pack;
 mod panels;
 mod partial_sums;
 mod peel;
+mod powers;
 mod prefix_sums;
 mod privatise;
 mod quotients;
@@ -178,12 +182,13 @@ pub const AT_BINDING: [LatePass; 3] = {
 };
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 39] = {
+pub const PASSES: [Pass; 41] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, run: fn(&mut Program) -> Result<()>) -> Pass {
         Pass { name, exactness, run }
     }
     [
+        pass("collapse", Exact, collapse::run),
         pass("histograms", Reassociates, histograms::run),
         pass("workspaces", Reassociates, workspaces::run),
         pass("fold-extrema", Exact, fold_extrema::run),
@@ -205,6 +210,7 @@ pub const PASSES: [Pass; 39] = {
         pass("unroll", Exact, unroll::run),
         pass("merge", Exact, merge::run),
         pass("reuse", Exact, reuse::run),
+        pass("powers", Reassociates, powers::run),
         pass("reciprocals", Reassociates, reciprocals::run),
         pass("quotients", Reassociates, quotients::run),
         pass("divisions", Reassociates, divisions::run),
@@ -226,6 +232,8 @@ pub const PASSES: [Pass; 39] = {
     ]
 };
 
+/// The pass that joins axes of tensors.
+const JOINS_AXES: &str = "collapse";
 /// The passes that make parts for threads.
 const FOR_THREADS: [&str; 3] = ["partial-sums", "privatise", "row-blocks"];
 
@@ -234,7 +242,9 @@ const FOR_THREADS: [&str; 3] = ["partial-sums", "privatise", "row-blocks"];
 pub enum Within {
     /// One after the other, each on all threads.
     Program,
-    /// In each step of a loop, on one thread: nothing is cut in parts.
+    /// As those of a program, but what they read and write belongs to others, who know it by its axes.
+    Leaf,
+    /// Those of a leaf in each step of a loop, on one thread: nothing is cut in parts.
     Step,
 }
 
@@ -243,7 +253,11 @@ pub enum Within {
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
 pub fn schedule(mut program: Program, within: Within, stages: &mut Stages<'_>) -> Result<Program> {
-    let runs = |pass: &Pass| within == Within::Program || !FOR_THREADS.contains(&pass.name);
+    let runs = |pass: &Pass| match within {
+        Within::Program => true,
+        Within::Leaf => pass.name != JOINS_AXES,
+        Within::Step => pass.name != JOINS_AXES && !FOR_THREADS.contains(&pass.name),
+    };
     for pass in PASSES.iter().filter(|pass| runs(pass)) {
         program = stages.run(pass.name, || pass.apply(program))?;
     }

@@ -63,14 +63,40 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
     let Some(product) = product(nest, &Plan::default()) else { return Ok(()) };
     let limits = limits(&product)?;
-    // No sizes make it worth it, so there need be no room.
-    if limits.iter().any(|a| a.as_constant().is_some_and(|a| a < 0)) {
+    let long =
+        [product.last_row.add_constant(1 - PANEL_LEAST_RESULTS)?, product.last_summed.add_constant(-PANEL_MOST_ROWS)?];
+    let mut names = Fresh::after(&nest.body);
+    let (mut ways, mut others, mut decisions, mut panel) = (Vec::new(), Vec::new(), Vec::new(), None);
+    // Where no sizes make it worth it, there need be no room.
+    if may_hold(&limits) {
+        let tensor = name_of(buffers, product.operand.buffer);
+        let dims = [i64::from(PANEL_PARTS), PANEL_MOST_ROWS, PANEL_COLUMNS].map(Affine::constant).to_vec();
+        let buffer = buffers.push(Buffer::workspace(format!("{tensor}_panel"), None, dims));
+        ways.push(Stmt::If { cond: all_hold(&limits), body: vec![in_panels(&product, buffer, &mut names)?] });
+        others.push(any_fails(&limits)?);
+        decisions.push(Decision::Panels { tensor, columns: PANEL_COLUMNS });
+        panel = Some(buffer);
+    }
+    if may_hold(&long)
+        && let Some(in_blocks) = blocks::in_blocks(product.rows, product.column, product.last_summed, &mut names)?
+    {
+        names.again();
+        ways.push(Stmt::If { cond: all_hold(&long), body: names.body(&[in_blocks])? });
+        others.push(any_fails(&long)?);
+        decisions.push(Decision::Blocks { terms: BLOCK_TERMS });
+    }
+    if others.is_empty() {
         return Ok(());
     }
-    let title = name_of(buffers, product.operand.buffer);
-    let dims = [i64::from(PANEL_PARTS), PANEL_MOST_ROWS, PANEL_COLUMNS].map(Affine::constant).to_vec();
-    let panel = buffers.push(Buffer::workspace(format!("{title}_panel"), None, dims));
-    let mut names = Fresh::after(&nest.body);
+    let rows = Stmt::If { cond: some_of(others, Cond::All), body: vec![product.rows.clone()] };
+    nest.body = [product.before, &[rows], &ways].concat();
+    nest.buffers.extend(panel);
+    nest.decisions.extend(decisions);
+    Ok(())
+}
+
+/// A product in panels, of which each is copied to a place of a buffer.
+fn in_panels(product: &Product<'_>, panel: BufferId, names: &mut Fresh) -> Checked<Stmt> {
     let [part, number, row] = [(); 3].map(|()| names.fresh_index());
     let first = Affine::index(number).scale(PANEL_COLUMNS)?;
     let columns = Domain::Range {
@@ -96,7 +122,7 @@ fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
         Stmt::one_by_one(row, Domain::whole(&product.last_summed.add_constant(1)?)?, vec![lanes])
     };
     let mut multiplied = product.rows.clone();
-    replace(&mut multiplied, &product, &columns, &inside(product.summed, product.column)?);
+    replace(&mut multiplied, product, &columns, &inside(product.summed, product.column)?);
     if let Stmt::For { parallel, .. } = &mut multiplied {
         *parallel = false;
     }
@@ -108,33 +134,19 @@ fn put(nest: &mut Nest, buffers: &mut Arena<BufferId, Buffer>) -> Checked<()> {
     };
     let blocks = Domain::Part { whole: Box::new(blocks), part: part.into(), parts: PANEL_PARTS, grain: 1 };
     let body = [vec![copied], multiplied].concat();
-    let panels = Stmt::For {
+    Ok(Stmt::For {
         index: part,
         domain: Domain::whole(&Affine::constant(i64::from(PANEL_PARTS)))?,
         lanes: 1,
         jam: 1,
         parallel: true,
         body: vec![Stmt::one_by_one(number, blocks, body)],
-    };
-    let long =
-        [product.last_row.add_constant(1 - PANEL_LEAST_RESULTS)?, product.last_summed.add_constant(-PANEL_MOST_ROWS)?];
-    let in_blocks = blocks::in_blocks(product.rows, product.column, product.last_summed, &mut names)?;
-    let mut all = product.before.to_vec();
-    let rows = product.rows.clone();
-    let mut others = vec![any_fails(&limits)?];
-    all.push(Stmt::If { cond: all_hold(&limits), body: vec![panels] });
-    nest.decisions.push(Decision::Panels { tensor: title, columns: PANEL_COLUMNS });
-    if let Some(in_blocks) = in_blocks {
-        others.push(any_fails(&long)?);
-        names.again();
-        all.push(Stmt::If { cond: all_hold(&long), body: names.body(&[in_blocks])? });
-        nest.decisions.push(Decision::Blocks { terms: BLOCK_TERMS });
-    }
-    let others = if others.len() == 1 { others.remove(0) } else { Cond::All(others) };
-    all.push(Stmt::If { cond: others, body: vec![rows] });
-    nest.body = all;
-    nest.buffers.push(panel);
-    Ok(())
+    })
+}
+
+/// Whether some sizes have all of these at least 0.
+fn may_hold(limits: &[Affine]) -> bool {
+    limits.iter().all(|a| a.as_constant().is_none_or(|a| a >= 0))
 }
 
 /// What is at least 0 where a product is computed in panels.
@@ -147,15 +159,23 @@ fn limits(product: &Product<'_>) -> Checked<[Affine; 4]> {
     ])
 }
 
-/// All of these are at least 0.
+/// All of these are at least 0, where constants are.
 fn all_hold(limits: &[Affine]) -> Cond {
-    Cond::All(limits.iter().cloned().map(Cond::NonNegative).collect())
+    some_of(open(limits).cloned().map(Cond::NonNegative).collect(), Cond::All)
 }
 
 /// Some of them is not.
 fn any_fails(limits: &[Affine]) -> Checked<Cond> {
-    let fails = limits.iter().map(|a| Ok(Cond::NonNegative(a.scale(-1)?.add_constant(-1)?)));
-    Ok(Cond::Any(fails.collect::<Checked<_>>()?))
+    let fails = open(limits).map(|a| Ok(Cond::NonNegative(a.scale(-1)?.add_constant(-1)?)));
+    Ok(some_of(fails.collect::<Checked<_>>()?, Cond::Any))
+}
+
+fn some_of(mut conds: Vec<Cond>, of: fn(Vec<Cond>) -> Cond) -> Cond {
+    if conds.len() == 1 { conds.remove(0) } else { of(conds) }
+}
+
+fn open(limits: &[Affine]) -> impl Iterator<Item = &Affine> {
+    limits.iter().filter(|a| a.as_constant().is_none())
 }
 
 /// Whether a nest is a matrix product that may be computed in panels, once its sums are contracted and in lanes, and some buffers have other axes

@@ -33,7 +33,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::machine::{PARTS, ROW_BLOCK};
+use super::machine::{NUMBERS_BLOCK, PARTS, ROW_BLOCK};
 use super::panels::last;
 use super::scatter::has_told_sums;
 use crate::base::{Arena, IndexId};
@@ -57,7 +57,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
                 program.nests[at] = joined;
             }
             let rows = partner(program, at, &columns);
-            at += cut(program, &mut uses, at, rows)?;
+            at = cut(program, &mut uses, at, rows)?;
         }
         at += 1;
     }
@@ -357,6 +357,7 @@ struct Rows {
     /// Where in the loop over parts it is, and the index of that one.
     inside: Option<(usize, IndexId)>,
     index: IndexId,
+    lanes: u32,
 }
 
 impl Rows {
@@ -364,21 +365,39 @@ impl Rows {
         let at = nest.body.len().checked_sub(1)?;
         let (rows, before) = nest.body.split_last()?;
         let plain = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..) | Stmt::Fill(_)));
-        let Stmt::For { index, domain, lanes: 1, jam: 1, parallel: true, body } = rows else { return None };
+        let Stmt::For { index, domain, lanes, parallel: true, body, .. } = rows else { return None };
         if !plain {
             return None;
         }
+        // Rows in lanes are numbers, one each.
+        let is_one = |lanes: u32, body: &[Stmt]| lanes == 1 || body.iter().all(|stmt| stmt.body().is_empty());
         if last(domain) == Some(last_row) {
-            return Some(Rows { at, inside: None, index: *index });
+            return is_one(*lanes, body).then_some(Rows { at, inside: None, index: *index, lanes: *lanes });
         }
-        if last(domain)?.as_constant() != Some(i64::from(PARTS) - 1) {
+        if *lanes > 1 || last(domain)?.as_constant() != Some(i64::from(PARTS) - 1) {
             return None;
         }
         let mut loops = body.iter().enumerate().filter(|(_, stmt)| !stmt.body().is_empty());
-        let (k, Stmt::For { index: row, domain, lanes: 1, jam: 1, .. }) = loops.next()? else { return None };
-        let Domain::Part { whole, part, parts: PARTS, grain: 1 } = domain else { return None };
+        let (k, Stmt::For { index: row, domain, lanes, body, .. }) = loops.next()? else { return None };
+        let Domain::Part { whole, part, parts: PARTS, .. } = domain else { return None };
         let own = part.as_index() == Some(*index) && last(whole) == Some(last_row);
-        (own && loops.next().is_none()).then_some(Rows { at, inside: Some((k, *index)), index: *row })
+        let found = own && loops.next().is_none() && is_one(*lanes, body);
+        found.then_some(Rows { at, inside: Some((k, *index)), index: *row, lanes: *lanes })
+    }
+
+    /// How many of them are a block: numbers fill lanes.
+    fn block(&self) -> i64 {
+        i64::from(self.lanes).clamp(ROW_BLOCK, NUMBERS_BLOCK)
+    }
+
+    /// For each buffer that the rows store to, the axes that have the index of the row in all places.
+    fn written(&self, nest: &Nest) -> BTreeMap<BufferId, BTreeSet<usize>> {
+        let mut written: BTreeMap<BufferId, BTreeSet<usize>> = BTreeMap::new();
+        for place in stores(self.stmt(nest)) {
+            let own = axes(place, &|i| i == self.index);
+            written.entry(place.buffer).and_modify(|known| known.retain(|k| own.contains(k))).or_insert(own);
+        }
+        written
     }
 
     /// The statement that is the loop over rows.
@@ -398,58 +417,126 @@ fn partner(program: &Program, at: usize, columns: &Columns) -> Option<usize> {
     let found = (0..at).rev().find(|k| program.nests.get(*k).is_some_and(writes))?;
     let nest = program.nests.get(found)?;
     let rows = Rows::of(nest, &columns.last_row)?;
-    let loop_of_rows = rows.stmt(nest)?;
     // What comes before the columns moves up to the rows.
     let numbers = columns.numbers();
     let moved = loads(&numbers);
     if program.nests.get(found..at)?.iter().any(|nest| moved.iter().any(|place| nest.buffers.contains(&place.buffer))) {
         return None;
     }
-    let axis = |place: &Place, own: &dyn Fn(IndexId) -> bool| -> BTreeSet<usize> {
-        let is_own = |a: &Affine| a.as_index().is_some_and(own);
-        place.at.iter().enumerate().filter(|(_, a)| is_own(a)).map(|(k, _)| k).collect()
-    };
-    let mut written: BTreeMap<BufferId, BTreeSet<usize>> = BTreeMap::new();
-    for place in stores(std::slice::from_ref(loop_of_rows)) {
-        let own = axis(place, &|i| i == rows.index);
-        let known = written.entry(place.buffer).or_insert_with(|| own.clone());
-        known.retain(|k| own.contains(k));
-    }
-    let read_in_row = read.iter().filter(|place| nest.buffers.contains(&place.buffer)).all(|place| {
-        let own = axis(place, &|i| columns.loops.contains(&i));
-        written.get(&place.buffer).is_some_and(|axes| axes.intersection(&own).next().is_some())
-    });
-    read_in_row.then_some(found)
+    let written = rows.written(nest);
+    let mut read = read.into_iter().filter(|place| nest.buffers.contains(&place.buffer));
+    read.all(|place| is_in_row(place, &written, &columns.loops)).then_some(found)
 }
 
-/// Puts the sums of blocks into the nest of the rows, or a nest of their own; how many nests come before this one for it.
+/// The axes of a place that have one of some indices.
+fn axes(place: &Place, own: &dyn Fn(IndexId) -> bool) -> BTreeSet<usize> {
+    let is_own = |a: &Affine| a.as_index().is_some_and(own);
+    place.at.iter().enumerate().filter(|(_, a)| is_own(a)).map(|(k, _)| k).collect()
+}
+
+/// Whether a place is in the row at hand of what rows have written.
+fn is_in_row(place: &Place, written: &BTreeMap<BufferId, BTreeSet<usize>>, rows: &BTreeSet<IndexId>) -> bool {
+    let own = axes(place, &|i| rows.contains(&i));
+    written.get(&place.buffer).is_some_and(|axes| !axes.is_disjoint(&own))
+}
+
+/// The loop over the blocks of a part, its index, and the indices of rows of a block.
+struct Blocks<'a> {
+    index: IndexId,
+    body: &'a mut Vec<Stmt>,
+    rows: BTreeSet<IndexId>,
+}
+
+impl<'a> Blocks<'a> {
+    fn of(nest: &'a mut Nest) -> Option<(IndexId, Blocks<'a>)> {
+        let Some(Stmt::For { index: part, body, .. }) = nest.body.last_mut() else { return None };
+        let is_walk = |stmt: &&mut Stmt| matches!(stmt, Stmt::For { domain: Domain::Part { .. }, .. });
+        let Stmt::For { index, body, .. } = body.iter_mut().find(is_walk)? else { return None };
+        let mut rows = BTreeSet::new();
+        body.iter().for_each(|stmt| {
+            stmt.visit(&mut |stmt| {
+                if let Stmt::For { index: row, domain: Domain::Range { lower, .. }, .. } = stmt
+                    && lower.iter().any(|bound| bound.numerator.mentions(*index))
+                {
+                    rows.insert(*row);
+                }
+            });
+        });
+        Some((*part, Blocks { index: *index, body, rows }))
+    }
+}
+
+/// The last nest before one with blocks of rows that writes what is read there, if each of these is a number for a row, made in a loop or in none,
+/// and no nest between them uses it.
+fn feeder(nests: &mut [Nest], at: usize, last_row: &Affine) -> Option<usize> {
+    let read: Vec<Place> = loads(&nests.get(at)?.body).into_iter().cloned().collect();
+    let (_, Blocks { rows, .. }) = Blocks::of(nests.get_mut(at)?)?;
+    let found = (0..at).rev().find(|k| read.iter().any(|place| nests[*k].buffers.contains(&place.buffer)))?;
+    let nest = &nests[found];
+    let fed = Rows::of(nest, last_row).filter(|rows| rows.inside.is_none())?;
+    let is_number = |place: &Place| place.at.len() == 1;
+    let innermost = |stmt: &Stmt| stmt.body().iter().all(|stmt| stmt.body().is_empty());
+    let simple = fed.stmt(nest)?.body().iter().all(innermost) && stores(&nest.body).into_iter().all(is_number);
+    let written = fed.written(nest);
+    let mut own = read.iter().filter(|place| nest.buffers.contains(&place.buffer));
+    let between = nests[found + 1..at].iter().any(|other| nest.buffers.iter().any(|b| used(other).contains(b)));
+    (simple && !between && own.all(|place| is_in_row(place, &written, &rows))).then_some(found)
+}
+
+/// Has the blocks of a nest begin with the rows of another one, which they read.
+fn feed(nest: &mut Nest, by: Nest, block: i64, last_row: &Affine) -> Result<()> {
+    let mut before = Fresh::after(&nest.body).body(&by.body)?;
+    let Some(rows) = before.pop() else { return Ok(()) };
+    if let Some((_, blocks)) = Blocks::of(nest) {
+        let domain = block_domain(blocks.index, last_row, block)?;
+        blocks.body.insert(0, in_block(rows, domain, block));
+    }
+    nest.body.splice(0..0, before);
+    nest.buffers.extend(by.buffers);
+    nest.decisions.extend(by.decisions);
+    Ok(())
+}
+
+/// A loop over rows as one over those of a block.
+fn in_block(stmt: Stmt, domain: Domain, block: i64) -> Stmt {
+    match stmt {
+        Stmt::For { index, lanes, jam, body, .. } => {
+            let lanes = u32::try_from(block).map_or(lanes, |block| lanes.min(block));
+            Stmt::For { index, domain, lanes, jam, parallel: false, body }
+        }
+        other => other,
+    }
+}
+
+/// Puts the sums of blocks into the nest of the rows, or a nest of their own; where the nest is then that adds them up.
 fn cut(program: &mut Program, uses: &mut Uses, at: usize, partner: Option<usize>) -> Result<usize> {
     let Program { nests, buffers, .. } = program;
-    let Some(columns) = nests.get(at).and_then(Columns::of) else { return Ok(0) };
+    let Some(columns) = nests.get(at).and_then(Columns::of) else { return Ok(at) };
     let last_row = columns.last_row.clone();
-    let sums = workspaces(&columns, &nests[at], buffers)?;
-    let added = combined(&columns, &sums, &nests[at])?;
-    let decision = Decision::RowBlocks { rows: ROW_BLOCK };
     let rows = partner.and_then(|k| Some((k, Rows::of(nests.get(k)?, &last_row)?)));
-    let Some((k, rows)) = rows else {
+    let block = rows.as_ref().map_or(ROW_BLOCK, |(_, rows)| rows.block());
+    let sums = workspaces(&columns, &nests[at], buffers)?;
+    let added = combined(&columns, &sums, &nests[at], block)?;
+    let decision = Decision::RowBlocks { rows: block };
+    let Some((mut k, rows)) = rows else {
         let mut names = Fresh::after(&nests[at].body);
         let part = names.fresh_index();
-        let inserted = columns.in_part(part, &sums, &mut names)?;
-        let walk = walk(inserted.block, part, &last_row, Vec::new(), inserted.sums)?;
-        let parts = parts(part, &last_row, [inserted.zeros, vec![walk]].concat())?;
+        let inserted = columns.in_part(part, &sums, &mut names, block)?;
+        let walk = walk(&inserted, part, &last_row, Vec::new())?;
+        let parts = parts(part, &last_row, block, [inserted.zeros, vec![walk]].concat())?;
         let body = [columns.before, vec![parts]].concat();
         let before = Nest { buffers: sums, decisions: vec![decision], body };
         uses.forget(&nests[at]);
         [&added, &before].into_iter().for_each(|nest| uses.note(nest));
         nests[at] = added;
         nests.insert(at, before);
-        return Ok(1);
+        return Ok(at + 1);
     };
     let mut names = Fresh::after(&nests[k].body);
     let renamed = Nest { body: names.body(&nests[at].body)?, ..nests[at].clone() };
-    let Some(columns) = Columns::of(&renamed) else { return Ok(0) };
+    let Some(columns) = Columns::of(&renamed) else { return Ok(at) };
     let part = rows.inside.map_or_else(|| names.fresh_index(), |(_, part)| part);
-    let inserted = columns.in_part(part, &sums, &mut names)?;
+    let inserted = columns.in_part(part, &sums, &mut names, block)?;
     [k, at].into_iter().for_each(|k| uses.forget(&nests[k]));
     let nest = &mut nests[k];
     in_blocks(nest, &rows, part, inserted, &last_row)?;
@@ -457,10 +544,17 @@ fn cut(program: &mut Program, uses: &mut Uses, at: usize, partner: Option<usize>
     nest.buffers.extend(sums);
     nest.decisions.push(decision);
     nests[at] = added;
+    let mut at = at;
+    while let Some(found) = feeder(nests.get_mut(..=k).unwrap_or_default(), k, &last_row) {
+        let by = nests.remove(found);
+        uses.forget(&by);
+        (k, at) = (k - 1, at - 1);
+        feed(&mut nests[k], by, block, &last_row)?;
+    }
     [k, at].into_iter().for_each(|k| uses.note(&nests[k]));
     let own = uses.own(&nests[k]);
-    shrink(&mut nests[k], &own, buffers)?;
-    Ok(0)
+    shrink(&mut nests[k], &own, block, buffers)?;
+    Ok(at)
 }
 
 /// A place for each part and column, for each of the sums.
@@ -478,7 +572,7 @@ fn workspaces(columns: &Columns, nest: &Nest, buffers: &mut Arena<BufferId, Buff
 }
 
 /// `for j { .. for p { r += sums[p, j] } .. }`
-fn combined(columns: &Columns, sums: &[BufferId], nest: &Nest) -> Result<Nest> {
+fn combined(columns: &Columns, sums: &[BufferId], nest: &Nest, block: i64) -> Result<Nest> {
     let (_, rest) = columns.halves();
     let mut names = Fresh::after(&nest.body);
     let part = names.fresh_index();
@@ -488,7 +582,7 @@ fn combined(columns: &Columns, sums: &[BufferId], nest: &Nest) -> Result<Nest> {
         adds.push(Stmt::Define(x, Real::Load(columns.place(*buffer, part))));
         adds.push(Stmt::Accumulate(*r, x));
     }
-    let adds = Stmt::one_by_one(part, parts_domain(&columns.last_row)?, adds);
+    let adds = Stmt::one_by_one(part, parts_domain(&columns.last_row, block)?, adds);
     // The sums are read after all of them are declared.
     let (locals, others): (Vec<Stmt>, Vec<Stmt>) = rest.into_iter().partition(|stmt| matches!(stmt, Stmt::Local(_)));
     let all = columns.over(true, [locals, vec![adds], others].concat());
@@ -498,47 +592,49 @@ fn combined(columns: &Columns, sums: &[BufferId], nest: &Nest) -> Result<Nest> {
 }
 
 /// The parts that there may be: no more than blocks.
-fn parts_domain(last_row: &Affine) -> Result<Domain> {
-    let blocks = Bound { numerator: last_row.clone(), divisor: ROW_BLOCK };
+fn parts_domain(last_row: &Affine, block: i64) -> Result<Domain> {
+    let blocks = Bound { numerator: last_row.clone(), divisor: block };
     Ok(Domain::Range {
         lower: vec![Bound::exact(Affine::constant(0))],
         upper: vec![Bound::exact(Affine::constant(i64::from(PARTS) - 1)), blocks],
     })
 }
 
-fn parts(index: IndexId, last_row: &Affine, body: Vec<Stmt>) -> Result<Stmt> {
-    Ok(Stmt::For { index, domain: parts_domain(last_row)?, lanes: 1, jam: 1, parallel: true, body })
+fn parts(index: IndexId, last_row: &Affine, block: i64, body: Vec<Stmt>) -> Result<Stmt> {
+    Ok(Stmt::For { index, domain: parts_domain(last_row, block)?, lanes: 1, jam: 1, parallel: true, body })
 }
 
-/// The rows of a block.
-fn block_domain(block: IndexId, last_row: &Affine) -> Result<Domain> {
-    let first = Affine::index(block).scale(ROW_BLOCK)?;
+/// The rows of a block of so many.
+fn block_domain(block: IndexId, last_row: &Affine, rows: i64) -> Result<Domain> {
+    let first = Affine::index(block).scale(rows)?;
     Ok(Domain::Range {
         lower: vec![Bound::exact(first.clone())],
-        upper: vec![Bound::exact(last_row.clone()), Bound::exact(first.add_constant(ROW_BLOCK - 1)?)],
+        upper: vec![Bound::exact(last_row.clone()), Bound::exact(first.add_constant(rows - 1)?)],
     })
 }
 
 /// `for q in part p of 64 of the blocks`
-fn walk(block: IndexId, part: IndexId, last_row: &Affine, rows: Vec<Stmt>, sums: Vec<Stmt>) -> Result<Stmt> {
+fn walk(inserted: &Inserted, part: IndexId, last_row: &Affine, rows: Vec<Stmt>) -> Result<Stmt> {
     let whole = Domain::Range {
         lower: vec![Bound::exact(Affine::constant(0))],
-        upper: vec![Bound { numerator: last_row.clone(), divisor: ROW_BLOCK }],
+        upper: vec![Bound { numerator: last_row.clone(), divisor: inserted.rows }],
     };
     let domain = Domain::Part { whole: Box::new(whole), part: part.into(), parts: PARTS, grain: 1 };
-    Ok(Stmt::one_by_one(block, domain, [rows, sums].concat()))
+    Ok(Stmt::one_by_one(inserted.block, domain, [rows, inserted.sums.clone()].concat()))
 }
 
 /// What goes into a loop over parts.
 struct Inserted {
     block: IndexId,
+    /// How many rows are a block.
+    rows: i64,
     zeros: Vec<Stmt>,
     sums: Vec<Stmt>,
 }
 
 impl Columns {
     /// The sums of blocks, to be put into a loop over parts.
-    fn in_part(&self, part: IndexId, sums: &[BufferId], names: &mut Fresh) -> Result<Inserted> {
+    fn in_part(&self, part: IndexId, sums: &[BufferId], names: &mut Fresh, rows: i64) -> Result<Inserted> {
         let block = names.fresh_index();
         // Gets another name.
         let zero = self.sums.first().copied().unwrap_or(RealId(0));
@@ -549,7 +645,7 @@ impl Columns {
         let (mut body, _) = self.halves();
         for stmt in &mut body {
             if let Stmt::For { domain, .. } = stmt {
-                *domain = block_domain(block, &self.last_row)?;
+                *domain = block_domain(block, &self.last_row, rows)?;
             }
         }
         for (r, buffer) in self.sums.iter().zip(sums) {
@@ -559,34 +655,29 @@ impl Columns {
             body.push(Stmt::Define(with, Real::Add(so_far, *r)));
             body.push(Stmt::Store(place, with));
         }
-        Ok(Inserted { block, zeros, sums: vec![self.over(false, body)] })
+        Ok(Inserted { block, rows, zeros, sums: vec![self.over(false, body)] })
     }
 }
 
 /// Has a loop over rows take a block at a time.
 fn in_blocks(nest: &mut Nest, rows: &Rows, part: IndexId, inserted: Inserted, last_row: &Affine) -> Result<()> {
-    let Inserted { block, zeros, sums } = inserted;
-    let own = block_domain(block, last_row)?;
-    let one_by_one = |stmt: Stmt| match stmt {
-        Stmt::For { index, body, .. } => Stmt::one_by_one(index, own, body),
-        other => other,
-    };
+    let domain = block_domain(inserted.block, last_row, inserted.rows)?;
     let Some(stmt) = nest.body.pop() else { return Ok(()) };
     let body = match (rows.inside, stmt) {
         (Some((k, _)), Stmt::For { mut body, .. }) => {
             let after = body.split_off(k + 1);
-            let inner = body.pop().map(one_by_one);
-            let walk = walk(block, part, last_row, inner.into_iter().collect(), sums)?;
+            let inner = body.pop().map(|stmt| in_block(stmt, domain, inserted.rows));
+            let walk = walk(&inserted, part, last_row, inner.into_iter().collect())?;
             // All of the parts store what they sum up; those without a block have no columns that anybody reads.
-            let has_rows = last_row.sub(&Affine::index(part).scale(ROW_BLOCK)?)?;
-            let zeros = Stmt::If { cond: Cond::NonNegative(has_rows), body: zeros };
+            let has_rows = last_row.sub(&Affine::index(part).scale(inserted.rows)?)?;
+            let zeros = Stmt::If { cond: Cond::NonNegative(has_rows), body: inserted.zeros };
             let body = [body, vec![zeros, walk], after].concat();
             let domain = Domain::whole(&Affine::constant(i64::from(PARTS)))?;
             Stmt::For { index: part, domain, lanes: 1, jam: 1, parallel: true, body }
         }
         (_, stmt) => {
-            let walk = walk(block, part, last_row, vec![one_by_one(stmt)], sums)?;
-            parts(part, last_row, [zeros, vec![walk]].concat())?
+            let walk = walk(&inserted, part, last_row, vec![in_block(stmt, domain, inserted.rows)])?;
+            parts(part, last_row, inserted.rows, [inserted.zeros, vec![walk]].concat())?
         }
     };
     nest.body.push(body);
@@ -595,24 +686,8 @@ fn in_blocks(nest: &mut Nest, rows: &Rows, part: IndexId, inserted: Inserted, la
 
 /// Workspaces of which only a block is read, by the nest that writes them, have room for one block in each part; of those given, which no other nest
 /// uses.
-fn shrink(nest: &mut Nest, own: &[BufferId], buffers: &mut Arena<BufferId, Buffer>) -> Result<()> {
-    let Some(Stmt::For { index: part, body, .. }) = nest.body.last_mut() else { return Ok(()) };
-    let Some(Stmt::For { index: block, body, .. }) =
-        body.iter_mut().find(|stmt| matches!(stmt, Stmt::For { domain: Domain::Part { .. }, .. }))
-    else {
-        return Ok(());
-    };
-    // The indices of rows of the block.
-    let mut rows = BTreeSet::new();
-    body.iter().for_each(|stmt| {
-        stmt.visit(&mut |stmt| {
-            if let Stmt::For { index, domain: Domain::Range { lower, .. }, .. } = stmt
-                && lower.iter().any(|bound| bound.numerator.mentions(*block))
-            {
-                rows.insert(*index);
-            }
-        });
-    });
+fn shrink(nest: &mut Nest, own: &[BufferId], block: i64, buffers: &mut Arena<BufferId, Buffer>) -> Result<()> {
+    let Some((part, Blocks { index, body, rows })) = Blocks::of(nest) else { return Ok(()) };
     for &id in own {
         let buffer = &mut buffers[id];
         if buffer.kind != BufferKind::Workspace || buffer.entries.is_some() {
@@ -629,23 +704,24 @@ fn shrink(nest: &mut Nest, own: &[BufferId], buffers: &mut Arena<BufferId, Buffe
             axes.retain(|k| place.at.get(*k).is_some_and(is_row));
         }
         let Some(axis) = axes.first().copied() else { continue };
-        buffer.dims[axis] = Affine::constant(ROW_BLOCK);
+        buffer.dims[axis] = Affine::constant(block);
         buffer.dims.insert(0, Affine::constant(i64::from(PARTS)));
-        body.iter_mut().try_for_each(|stmt| move_rows(stmt, id, axis, *part, *block))?;
+        let first = Affine::index(index).scale(block)?;
+        body.iter_mut().try_for_each(|stmt| move_rows(stmt, id, axis, part, &first))?;
     }
     Ok(())
 }
 
-fn move_rows(stmt: &mut Stmt, buffer: BufferId, axis: usize, part: IndexId, block: IndexId) -> Result<()> {
+fn move_rows(stmt: &mut Stmt, buffer: BufferId, axis: usize, part: IndexId, first: &Affine) -> Result<()> {
     match stmt {
         Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
-            body.iter_mut().try_for_each(|stmt| move_rows(stmt, buffer, axis, part, block))
+            body.iter_mut().try_for_each(|stmt| move_rows(stmt, buffer, axis, part, first))
         }
         Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) | Stmt::Length { place, .. }
             if place.buffer == buffer =>
         {
             if let Some(at) = place.at.get_mut(axis) {
-                *at = at.sub(&Affine::index(block).scale(ROW_BLOCK)?)?;
+                *at = at.sub(first)?;
             }
             place.at.insert(0, part.into());
             Ok(())

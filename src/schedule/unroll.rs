@@ -25,7 +25,7 @@
 //!
 //! **Where it is done.** In a nest that is one loop over a range, with all tests decided, where
 //!
-//! - all loops inside are over a few values, as those over the coordinates of points are, or
+//! - all loops inside are over a few values, as those over the coordinates of points are, or over up to 16 that are exponents, or
 //! - they are short, nothing has lanes as it is, and there are at least 48 operations, and three for each number that is loaded from afar or stored afar.
 //!
 //! Of other nests the bodies of loops inside that hold loops over a few values alone, as a sum of distances along the entries of a row. Rows whose elements
@@ -40,7 +40,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::contract::Contraction;
 use super::hold;
 use super::key::Key;
-use super::machine::{FEW, FEW_STATEMENTS, ROW_STATEMENTS, SHORT};
+use super::machine::{FEW, FEW_POWERS, FEW_STATEMENTS, ROW_STATEMENTS, SHORT};
+use super::powers;
 use super::vectorise::{Plan, has_lanes, is_long_row, is_short, only_few};
 use crate::base::IndexId;
 use crate::error::Result;
@@ -158,10 +159,11 @@ fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Straight>> {
     for stmt in before {
         row.before(stmt);
     }
-    if row.body(body)?.is_none() || inside && row.longest >= SHORT || !row.reads_apart() {
+    let most = if powers::of_indices(body).is_empty() { FEW } else { FEW_POWERS };
+    if row.body(body)?.is_none() || inside && row.longest >= SHORT.max(most + 1) || !row.reads_apart() {
         return Ok(None);
     }
-    let is_few = (1..=FEW).contains(&row.longest) && !are_elements(body);
+    let is_few = (1..=most).contains(&row.longest) && !are_elements(body);
     // What has lanes around a few values has them without, and what is added up has them either way.
     let gains = is_few && row.out.len() <= FEW_STATEMENTS;
     Ok((gains || !has_lanes && !changes_outside(body)).then_some(Straight { row: row.out, is_few }))

@@ -14,15 +14,16 @@
 //! **Why it is right.** No iteration of the outer loop reads what another one writes: each writes places of its own, with the index of the loop as one of
 //! their axes, and reads these at the same axis alone. So their statements may come in any order. What they add to one sum comes in another order.
 //!
-//! **Where it is done.** Where the outer loop is the outermost one of a nest, and those inside are over ranges of an unknown length that do not depend on
+//! **Where it is done.** Where the outer loop is the outermost one of a nest, over up to four values, or up to 16 exponents of powers that another nest has stored, and those inside are over ranges of an unknown length that do not depend on
 //! its index and hold no others but such ones and those over a few values; not where it sums up what is stored at the places of extrema, and not
 //! around sums over the places of a stride, which are [cut](super::split) by remainders first.
 
 use std::collections::BTreeSet;
 
 use super::beside::{joined, own_axis};
-use super::machine::FEW_STATEMENTS;
-use super::unroll_outer::few;
+use super::machine::{FEW, FEW_POWERS, FEW_STATEMENTS};
+use super::powers;
+use super::unroll_outer::up_to;
 use super::vectorise::{has_fractions, literal, only_few};
 use crate::base::IndexId;
 use crate::error::Result;
@@ -33,14 +34,18 @@ use crate::loops::{BufferId, Decision, Domain, Fresh, Nest, Place, Program, Stmt
 pub(super) fn run(program: &mut Program) -> Result<()> {
     // What is stored where an extremum is found is summed up by target in one pass.
     let mut found: BTreeSet<BufferId> = BTreeSet::new();
+    let mut powers: BTreeSet<BufferId> = BTreeSet::new();
     for nest in &mut program.nests {
+        if !powers::of_indices(&nest.body).is_empty() {
+            powers.extend(&nest.buffers);
+        }
         let finds = nest.body.iter().any(has_extremum);
         found.extend(nest.buffers.iter().filter(|_| finds));
         let Some(at) = nest.body.iter().position(has_loop) else { continue };
         if loads(&nest.body).iter().any(|place| found.contains(&place.buffer)) {
             continue;
         }
-        if let Some(body) = jammed(nest, at)? {
+        if let Some(body) = jammed(nest, at, &powers)? {
             nest.body.splice(at..=at, body);
             nest.decisions.push(Decision::UnrolledAndJammed {});
         }
@@ -62,9 +67,11 @@ fn has_strides(stmt: &Stmt) -> bool {
 }
 
 /// The statements for the loop of a nest.
-fn jammed(nest: &Nest, at: usize) -> Checked<Option<Vec<Stmt>>> {
+fn jammed(nest: &Nest, at: usize, powers: &BTreeSet<BufferId>) -> Checked<Option<Vec<Stmt>>> {
     let Some((Stmt::For { index, domain, body, .. }, after)) = nest.body[at..].split_first() else { return Ok(None) };
-    let Some(values) = few(domain) else { return Ok(None) };
+    let is_power = |place: &Place| powers.contains(&place.buffer) && place.at.iter().any(|a| a.mentions(*index));
+    let most = if loads(body).into_iter().any(is_power) { FEW_POWERS } else { FEW };
+    let Some(values) = up_to(domain, most) else { return Ok(None) };
     let body = &joined(&nest.buffers, body)?;
     let are_long = body.iter().filter(|stmt| has_loop(stmt)).all(|stmt| is_long(*index, stmt));
     if !are_long || !body.iter().any(has_loop) || body.iter().any(has_strides) {

@@ -135,7 +135,12 @@ fn short(domain: &Domain, statements: usize) -> Option<RangeInclusive<i64>> {
 
 /// The values of a domain with a few, but more than one, as literals.
 pub(super) fn few(domain: &Domain) -> Option<RangeInclusive<i64>> {
-    literals(domain).filter(|values| values.end().checked_sub(*values.start()).is_some_and(|n| (1..FEW).contains(&n)))
+    up_to(domain, FEW)
+}
+
+/// The values of a domain with at most so many, but more than one, as literals.
+pub(super) fn up_to(domain: &Domain, most: i64) -> Option<RangeInclusive<i64>> {
+    literals(domain).filter(|values| values.end().checked_sub(*values.start()).is_some_and(|n| (1..most).contains(&n)))
 }
 
 /// The values of a domain whose ends are literals.
