@@ -18,8 +18,8 @@
 //!
 //! With `n` in the place of `k` the flow means the same, also a derivative of it: what is printed and counted has `n`. Looked at are loops whose last
 //! states alone are read, and whose steps end with the leaf that has the test; if loops are before it, no step mentions the loop index. One inside of
-//! another loop finds out no size: paths would have other lengths in each step. It ends early where no path of it is read, and a derivative that reads
-//! one makes all steps.
+//! another loop finds out no size: paths would have other lengths in each step; nor does one that shares its index with a copy of it. Both end early where no path of
+//! theirs is read, and a derivative that reads one makes all steps.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,11 +45,14 @@ pub fn end_early(program: &Program) -> Result<Program> {
     let mut flow = Builder::resume(program);
     let read = program.reads();
     let mut ends = false;
+    // Loops that share an index, as copies of one do, have as many steps.
+    let (mut indices, mut shared) = (BTreeSet::new(), BTreeSet::new());
+    shared.extend(scans(&program.body).iter().map(|scan| scan.index).filter(|index| !indices.insert(*index)));
     let body = with_scans(&program.body, &Loops::new(), &mut |scan, loops, out| {
         let is_path_read = scan.states.iter().any(|state| read.contains(&state.path));
         let may_end = scan.early.is_none() && scan.implicit.is_none();
         let ending = match may_end && !is_path_read {
-            true => ending(&mut flow, &scan, loops)?,
+            true => ending(&mut flow, &scan, loops, shared.contains(&scan.index))?,
             false => None,
         };
         ends |= ending.is_some();
@@ -63,14 +66,14 @@ pub fn end_early(program: &Program) -> Result<Program> {
     join(&flow.finish(body, program.outputs.clone()))
 }
 
-/// A scan that ends early, if it is known when.
-fn ending(flow: &mut Builder, scan: &Scan, loops: &Loops) -> Result<Option<Scan>> {
+/// A scan that ends early, if it is known when. It finds out a size where no loop is around it, and none shares its index.
+fn ending(flow: &mut Builder, scan: &Scan, loops: &Loops, is_shared: bool) -> Result<Option<Scan>> {
     let mut body = scan.body.clone();
     let Some(Stmt::Leaf(leaf)) = body.last_mut() else { return Ok(None) };
     let test = taken(scan, leaf);
     let changes = if scan.down { None } else { changes(scan) };
     let (changes, steps) = match (changes, test.clone()) {
-        (Some(changes), _) if loops.is_empty() => (changes, Size::size(flow.index("steps"))),
+        (Some(changes), _) if loops.is_empty() && !is_shared => (changes, Size::size(flow.index("steps"))),
         (Some(changes), _) => (changes, scan.steps.clone()),
         (None, Some(test)) => (vec![(Vec::new(), test)], scan.steps.clone()),
         (None, None) => return Ok(None),
@@ -333,4 +336,21 @@ fn whole(
         });
     }
     Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    /// The inner loop is the same in all steps, and runs in front of the outer one as well.
+    #[test]
+    fn a_copy_of_a_loop_has_as_many_steps() {
+        let text = "param a : real\n\
+                    def orbit(a : real, b : real) = fst (fold t < 6, (s, k) = (a, 0). if s < b then (s + 1/3, k + 1) else (s, k))\n\
+                    let p = scan t < 4, (s, k) = (orbit(a / 2, a), 0). if s < 2 then (s + orbit(a, 1), k + 1) else (s, k)\n\
+                    sum t < 5. fst p[t]";
+        let function = crate::Function::parse(text).unwrap();
+        let value = |a: f64| function.eval(&crate::inputs! { "a" => a }).unwrap()["value"].as_scalar().unwrap();
+        let gradient = function.gradient(["a"]).unwrap().eval(&crate::inputs! { "a" => 0.4 }).unwrap();
+        let expected = (value(0.4 + 1e-6) - value(0.4 - 1e-6)) / 2e-6;
+        assert!((gradient["grad_a"].as_scalar().unwrap() - expected).abs() < 1e-6);
+    }
 }

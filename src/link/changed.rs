@@ -134,7 +134,7 @@ impl Cut<'_> {
                 Stmt::Define(r, real) => drop(self.around.insert(*r, unchanged::source(real))),
                 Stmt::If { body, .. } => self.block(body)?,
                 stmt @ Stmt::For { .. } => {
-                    while singles::move_out(stmt)? {}
+                    singles::move_out(stmt)?;
                     if let Stmt::For { body, .. } = stmt {
                         self.block(body)?;
                     }

@@ -1,8 +1,8 @@
 //! Which tensors are needed as a whole, and how large one over the targets of a map may be.
 
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId, work};
-use crate::index::{Affine, Pred, RelationRef, Size};
-use crate::solver::Relations;
+use crate::index::{Affine, Pred, RelationRef, Size, View};
+use crate::solver::{Relations, exists_all};
 use crate::tssa::{Builder, Program, Rhs, Stmt};
 use crate::ty::Storage;
 
@@ -20,6 +20,18 @@ struct Demand {
 
 /// The tensors all of whose elements are needed: one loop from the results back.
 pub(super) fn wanted(program: &Program) -> SideTable<VarId, bool> {
+    wanted_under(program, &|_| true)
+}
+
+/// Those that may be: where numbers decide what is needed, that is taken to be all of it.
+pub(super) fn maybe_wanted(program: &Program) -> SideTable<VarId, bool> {
+    let is_of_number =
+        |p: &Pred| matches!(p, Pred::Relation { relation: RelationRef::Computed { view: View::Support, .. }, .. });
+    wanted_under(program, &|p| !is_of_number(p))
+}
+
+/// The tensors all of whose elements are needed, by those conjuncts of guards that count.
+fn wanted_under(program: &Program, counts: &dyn Fn(&Pred) -> bool) -> SideTable<VarId, bool> {
     let mut demands: SideTable<VarId, Vec<Demand>> = SideTable::new(program.stmts.len(), Vec::new());
     let mut wanted = SideTable::new(program.stmts.len(), false);
     for x in program.outputs.iter().flat_map(|output| &output.leaves) {
@@ -30,9 +42,11 @@ pub(super) fn wanted(program: &Program) -> SideTable<VarId, bool> {
         let stmt = &program.stmts[x];
         work::charge(4 + demands[x].len());
         let gens: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
+        let ranges: Vec<(IndexId, Size)> =
+            stmt.dims.iter().chain(stmt.rhs.sums()).zip(0..).map(|(n, at)| (IndexId(at), n.clone())).collect();
         for demand in std::mem::take(&mut demands[x]) {
             let mut need = |y: VarId, guard: &Pred, indices: &[IndexId]| {
-                let demand = demand.read(program, guard, indices);
+                let demand = demand.read(program, &ranges, guard, indices, counts);
                 let all = wanted[y] || demand.axes.iter().all(|needed| *needed);
                 wanted.set(y, all);
                 let known = &mut demands[y];
@@ -57,12 +71,20 @@ pub(super) fn wanted(program: &Program) -> SideTable<VarId, bool> {
 
 impl Demand {
     /// What is needed of an operand that is read at these indices under a guard.
-    fn read(&self, program: &Program, guard: &Pred, indices: &[IndexId]) -> Demand {
+    fn read(
+        &self,
+        program: &Program,
+        ranges: &[(IndexId, Size)],
+        guard: &Pred,
+        indices: &[IndexId],
+        counts: &dyn Fn(&Pred) -> bool,
+    ) -> Demand {
         let nothing = Demand { axes: vec![false; indices.len()], holds: Vec::new() };
         if guard.is_false() {
             return nothing;
         }
-        let open: Vec<&Pred> = guard.conjuncts().iter().filter(|p| !self.holds.contains(p)).collect();
+        let open = |p: &&Pred| counts(p) && !self.holds.contains(p);
+        let open: Vec<&Pred> = guard.conjuncts().iter().filter(open).collect();
         let is_fixed = |i: IndexId| self.axes.get(i.index()) == Some(&false);
         // The indices that the guard chooses values of.
         let mut chosen = Vec::new();
@@ -71,6 +93,15 @@ impl Demand {
             p.visit_free(&mut |i| own.push(i));
             if own.iter().any(|i| is_fixed(*i)) {
                 return nothing;
+            }
+            // An index that nobody else tests, and at which nothing is read, has some value for each of the others.
+            let free = |i: &IndexId| {
+                !indices.contains(i)
+                    && !open.iter().any(|q| q != p && q.mentions(*i))
+                    && self.axes.get(i.index()) != Some(&false)
+            };
+            if own.iter().any(free) && always_holds(program, ranges, p, &free) {
+                continue;
             }
             let target = map_target(program, p).filter(|c| !open.iter().any(|q| q != p && q.mentions(*c)));
             match target {
@@ -91,6 +122,15 @@ impl Demand {
         }
         Demand { axes, holds }
     }
+}
+
+/// Whether a comparison of indices holds for some values of free ones, whatever the others are.
+fn always_holds(program: &Program, ranges: &[(IndexId, Size)], p: &Pred, free: &dyn Fn(&IndexId) -> bool) -> bool {
+    if !matches!(p, Pred::NonNegative(_)) {
+        return false;
+    }
+    let (bound, others): (Vec<_>, Vec<_>) = ranges.iter().cloned().partition(|(i, _)| free(i));
+    exists_all(&bound, p).is_ok_and(|some| program.signature.facts().under(&others, &[]).proves(&some))
 }
 
 /// The target of a map that is an index, as a predicate: each source has one.

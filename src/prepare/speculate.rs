@@ -27,8 +27,9 @@
 //! gen i, j. sum k. [t[k, i] > 0] * X[k, j]   ==   let m = gen k, i. [t[k, i] > 0] * 1 in gen i, j. sum k. m[k, i] * X[k, j]
 //! ```
 //!
-//! **Where it is done.** For sums of unknown length of products of two dense tensors, or of such a mask and one, all of whose elements are needed. The
-//! mask is about numbers, that two indices differ, or that a relation of the data does not hold, at indices of one factor, some of which the result
+//! **Where it is done.** For sums of unknown length of products of two dense tensors, or of such a mask and one, all of whose elements are needed, or may be where
+//! numbers decide it: what comes back through a layer is needed where the `relu` before it is not 0, and to ask that for each element takes longer than the
+//! product. The mask is about numbers, that two indices differ, or that a relation of the data does not hold, at indices of one factor, some of which the result
 //! has or determines; where it is about summed indices alone whole rows are left out, and it stays. And there is some other index, so that the mask
 //! would be asked again and again. A mask is no factor where it holds at the place of an extremum alone, and there is
 //! nothing to be done where a number tells its place.
@@ -37,7 +38,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::empty_sums::are_empty;
-use super::needs::wanted;
+use super::needs::maybe_wanted;
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var, View};
@@ -61,7 +62,7 @@ pub(super) fn speculated(program: &Program) -> Result<Cow<'_, Program>> {
     }
     let carriers = carriers(program);
     // Whether all elements are needed of the statement that gets the sum in the end. Carriers come after what they carry.
-    let mut wanted = wanted(program);
+    let mut wanted = maybe_wanted(program);
     for x in program.stmts.ids().rev() {
         if let Some(y) = carriers[x] {
             wanted.set(x, wanted[y]);

@@ -12,7 +12,8 @@
 //! for some sizes alone nothing has to be finite: what is 0 at all its places then, for its ranges or for what its guards say of indices and sizes,
 //! is 0 in every [product](crate::tssa::vanishing). And data, and products of them, may be [taken to be finite](super::Options::finite_data) in a product
 //! of matrices, whose factors have a summed index in common, where a guard says that some entry exists, since one of them has been multiplied by a
-//! sparse one: with a test inside, the product would take many times as long. Where they are not, 0 becomes `0 * inf`, NaN; so this is done only where
+//! sparse one: with a test inside, the product would take many times as long. So they may in any product where a guard says that some number of a computed
+//! tensor is not zero, as of what several `relu`s read: to find out takes as long as a product of its own. Where they are not, 0 becomes `0 * inf`, NaN; so this is done only where
 //! every NaN of the product is seen in a result, by sums, products and functions that [keep it](crate::scalar::Function::keeps_nan). Results without
 //! one are those of the guarded program, and whoever finds one runs that.
 //!
@@ -158,7 +159,7 @@ struct Reading {
 
 /// The elements that make a product zero where they are, by what is trusted to be finite.
 #[derive(Clone, Default)]
-struct Factors([Vec<Element>; 3]);
+struct Factors([Vec<Element>; 4]);
 
 impl Factors {
     fn by(&self, trust: Trust) -> &[Element] {
@@ -171,22 +172,29 @@ impl Factors {
 enum Trust {
     /// What is whatever the data are.
     Always,
-    /// What is where the data are, but for what grows faster than they do.
+    /// What is where the data are, but for what grows faster than they do; in a product of matrices.
     OfData,
+    /// The same in any product.
+    OfDataAnywhere,
     /// Everything beside what is zero for the sizes alone.
     Sizes,
 }
 
 impl Trust {
-    const ALL: [Trust; 3] = [Trust::Always, Trust::OfData, Trust::Sizes];
+    const ALL: [Trust; 4] = [Trust::Always, Trust::OfData, Trust::OfDataAnywhere, Trust::Sizes];
 
     /// What may be trusted for a predicate to go, of a product over so many axes: one after the other, as far as need be.
     fn for_predicate(p: &Pred, rank: usize) -> &'static [Trust] {
         match p {
             p if is_about_sizes(p) => &[Trust::Sizes],
+            Pred::Exists { body, .. } if is_computed(body) => &[Trust::Always, Trust::OfDataAnywhere],
             Pred::Exists { .. } if rank >= 2 => &[Trust::Always, Trust::OfData],
             _ => &[Trust::Always],
         }
+    }
+
+    fn is_of_data(self) -> bool {
+        matches!(self, Trust::OfData | Trust::OfDataAnywhere)
     }
 
     /// What of it is trusted in a product over so many axes: data in a product of matrices only, whose factors are all read at one index over which
@@ -336,7 +344,7 @@ impl Pass<'_, '_, '_> {
     fn is_finite(&self, x: VarId, trust: Trust) -> bool {
         match trust {
             Trust::Always => self.always[x],
-            Trust::OfData => self.of_data[x],
+            Trust::OfData | Trust::OfDataAnywhere => self.of_data[x],
             Trust::Sizes => true,
         }
     }
@@ -431,7 +439,7 @@ impl Pass<'_, '_, '_> {
             for trust in self.allowed(&goal, *rank, *seen) {
                 holds_for_it = self.proves(goal.clone(), *trust, &ranges, holds, factors.by(*trust))?;
                 if holds_for_it {
-                    trusts_data |= *trust == Trust::OfData;
+                    trusts_data |= trust.is_of_data();
                     break;
                 }
             }
@@ -448,7 +456,7 @@ impl Pass<'_, '_, '_> {
     fn allowed(&self, p: &Pred, rank: usize, seen: bool) -> &'static [Trust] {
         let all = Trust::for_predicate(p, rank);
         match all {
-            [first @ .., Trust::OfData] if !(seen && self.options.finite_data) => first,
+            [first @ .., last] if last.is_of_data() && !(seen && self.options.finite_data) => first,
             all => all,
         }
     }
@@ -468,7 +476,7 @@ impl Pass<'_, '_, '_> {
         let seen = self.current.is_some_and(|x| self.seen[x]);
         for trust in self.allowed(p, rank, seen) {
             if self.holds_for_operands_by(p, trust.in_product(operands, rank), others, ranges, operands)? {
-                self.trusts_data |= *trust == Trust::OfData;
+                self.trusts_data |= trust.is_of_data();
                 return Ok(true);
             }
         }
@@ -595,7 +603,7 @@ impl Pass<'_, '_, '_> {
                 anywhere = Affine::indices(&ranges);
                 anywhere.as_slice()
             }
-            Trust::Always | Trust::OfData => at,
+            Trust::Always | Trust::OfData | Trust::OfDataAnywhere => at,
         };
         let (sums, guard, operands): (&[Size], &Pred, &[Operand]) = match &stmt.rhs {
             Rhs::Number(Number::Literal(_)) => return Ok(()),
@@ -684,6 +692,13 @@ pub(super) fn is_about_sizes(p: &Pred) -> bool {
     plain
 }
 
+/// Whether a predicate tests numbers of computed tensors.
+fn is_computed(p: &Pred) -> bool {
+    let mut computed = false;
+    p.visit_computed(&mut |_| computed = true);
+    computed
+}
+
 /// The facts about sizes that hold at all readings.
 fn common_sizes(readings: &[Reading]) -> Vec<Pred> {
     let facts = |reading: &Reading| -> Vec<Pred> {
@@ -707,12 +722,7 @@ fn common_sizes(readings: &[Reading]) -> Vec<Pred> {
 fn guard_reads(program: &Program, p: &Pred, around: &Reading, found: &mut Vec<(VarId, Reading)>) {
     match p {
         Pred::All(ps) => {
-            let reads_tensors = |p: &Pred| {
-                let mut found = false;
-                p.visit_computed(&mut |_| found = true);
-                found
-            };
-            for (at, part) in ps.iter().enumerate().filter(|(_, part)| reads_tensors(part)) {
+            for (at, part) in ps.iter().enumerate().filter(|(_, part)| is_computed(part)) {
                 let mut inner = around.clone();
                 inner.holds.extend(ps.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone()));
                 guard_reads(program, part, &inner, found);

@@ -211,7 +211,7 @@ fn values_and_derivatives() {
     let lorenz = |p: usize, k: usize| if p == 2 { usual(p, k).abs() / 5.0 } else { usual(p, k) };
     let [all, first_two, second] = [positive(&[0, 1, 2]), positive(&[0, 1]), positive(&[1])];
     type Case<'a> = (&'a str, &'a [(&'a str, i64)], Number<'a>, f64, f64);
-    let cases: [Case<'_>; 14] = [
+    let cases: [Case<'_>; 15] = [
         ("gru", &[("n", 3), ("m", 2), ("T", 4)], &usual, 0.4375489188899837, 1.6506518618354216),
         ("bidirectional", &[("n", 3), ("T", 4)], &usual, 2.80315598715153, 10.17382080057229),
         ("lorenz", &[("T", 9)], &lorenz, 0.37634054050935006, 0.339461066889192),
@@ -226,6 +226,7 @@ fn values_and_derivatives() {
         ("ode", &[("T", 6)], &usual, 6.234104457564112, 6.938294980447869),
         ("pagerank", &[("n", 5), ("T", 6)], &usual, 0.33048053842741487, -1.2973485837178518),
         ("updates", &[("n", 4), ("T", 6)], &usual, 0.7791773032499688, -2.5024845824211894),
+        ("seasons", &[("T", 7)], &usual, 3.6562301960190564, -28.254042137225618),
     ];
     for (name, sizes, number, value, derivative) in cases {
         let function = program(name);

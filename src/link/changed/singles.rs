@@ -25,6 +25,10 @@ use crate::loops::{Bound, Cond, Domain, Stmt, defined};
 /// Moves a loop of one iteration in a loop around it, if there is one; says whether there was.
 pub(super) fn move_out(outer: &mut Stmt) -> Checked<bool> {
     let Stmt::For { index, body, domain: Domain::Range { lower, upper }, .. } = outer else { return Ok(false) };
+    // Two such loops would go around each other without end.
+    if lower.len() == 1 && lower == upper {
+        return Ok(false);
+    }
     let mut inside = defined(body);
     inside.insert(*index);
     let around = Around { index: *index, lower, upper, inside };
@@ -137,14 +141,47 @@ mod tests {
         signature.sizes.push("T".to_owned());
         let mut program = loops::parse(text, &Arc::new(signature)).unwrap();
         for stmt in &mut program.nests[0].body {
-            if let Stmt::For { body, .. } = stmt {
-                for stmt in body {
-                    while move_out(stmt).unwrap() {}
-                }
+            let mut stmt = stmt;
+            while let Stmt::For { body, .. } = stmt {
+                let Some(inner) = body.first_mut() else { break };
+                while move_out(inner).unwrap() {}
+                stmt = inner;
             }
         }
         program.verify().unwrap();
         program.to_string()
+    }
+
+    /// Two loops of one iteration, of which each could go around the other.
+    #[test]
+    fn two_go_around_a_loop() {
+        let before = "s[7]:
+  for i0 in 0 .. T - 1
+    for i1 in 0 .. 6
+      local r0
+      r1 = 1.0
+      for i2 in floor((i0) / 7) .. floor((i0) / 7)
+        r0 += r1
+      for i3 in floor((i0) / 5) .. floor((i0) / 5)
+        r0 += r1
+      s[i1] = r0
+out value = s
+";
+        let after = "s[7]:
+  for i0 in 0 .. T - 1
+    for i2 in floor((i0) / 7) .. floor((i0) / 7)
+      for i3 in floor((i0) / 5) .. floor((i0) / 5)
+        for i1 in 0 .. 6
+          local r0
+          r1 = 1.0
+          if true
+            r0 += r1
+          if true
+            r0 += r1
+          s[i1] = r0
+out value = s
+";
+        assert_eq!(moved(before), after);
     }
 
     /// Of a remainder by 7, known from the bounds of the loop, or from the equation alone.
