@@ -139,8 +139,9 @@ pub struct Options {
     pub tier: Tier,
     /// Sizes, as multiples of one large number (1 where nothing is said), and tuples of relations for each unit of it.
     pub hints: BTreeMap<String, f64>,
-    /// Whether data, and products of them, may be taken to be finite where a guard keeps them out of a product of matrices. The result says whether
-    /// this was used: it is the program wherever its results are numbers, and they may be NaN where those of the program are not.
+    /// Whether data, and products of them, may be taken to be finite where a guard keeps them out of a product of matrices, or says that some
+    /// number of a computed tensor is not zero. The result says whether this was used: it is the program wherever its results are numbers, and they may be
+    /// NaN where those of the program are not.
     pub finite_data: bool,
     /// How many units of [`work`] all passes together may take; where nothing is said [as many as a pass may](work::budget).
     pub work: Option<u64>,
