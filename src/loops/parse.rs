@@ -31,8 +31,8 @@
 //!
 //! The declarations are not part of the text: sizes, parameters, relations and functions are those of a signature. A buffer that is declared
 //! nowhere is the leaf of a parameter of its name. What nests write is a workspace, or what an output names; `x and y` are parts of one leaf.
-//! Axes of a buffer are `of` those that it has outside, where some are joined. Held buffers count from 0, unless they say their number. A part has a multiple of `grain` values: without a word, of the lanes, or of the
-//! iterations that are interleaved.
+//! Axes of a buffer are `of` those that it has outside, where some are joined. Held buffers count from 0, unless they say their number. A part has a
+//! multiple of `grain` values: without a word, of the lanes, or of the iterations that are interleaved.
 //!
 //! What was printed becomes the [canonical form](Program::canonical) of the program that it was printed from: buffers and arrays are numbered
 //! as the text mentions them. Without its decisions, a text gives nests without decisions. All NaNs are one.
