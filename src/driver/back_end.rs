@@ -184,7 +184,7 @@ fn assemble_flow_at(
     let statements = prepared.program.stmts.len();
     let (structure, values) = work::pass(statements, || lower::on_patterns(&prepared, &found.sparse, None))?;
     let mut structure = stages.run("structure", || Ok(structure))?;
-    let values = schedule::schedule(stages.run("lower", || Ok(values))?, Within::Program, stages)?;
+    let values = schedule::schedule(stages.run("lower", || Ok(values))?, Within::Leaf, stages)?;
     structure.signature = flow.signature.clone();
     for (x, output) in last.gives.iter().zip(&found.program.outputs) {
         flow.values[*x].storage = output.storage;

@@ -187,8 +187,9 @@ fn with_gradients(function: Function) -> Vec<Function> {
     vec![derived(&request.clone().raw()), derived(&request), function]
 }
 
-/// A norm over two axes, a convolution with a stride, one in two dimensions for each channel, a pooling, and a softmax over a middle axis.
-const LAYERS: [&str; 6] = [
+/// A norm over two axes, a convolution with a stride, one in two dimensions for each channel, a pooling, a softmax over a middle axis, a norm of channels,
+/// columns in groups, and a polynomial.
+const LAYERS: [&str; 8] = [
     "param x : [b, c, h, w] real
      param y : [b, c, h, w] real
      param g : [c] real
@@ -213,6 +214,14 @@ const LAYERS: [&str; 6] = [
      let mu = gen k < c. (sum s < b, i < n. x[s, k, i]) / (b * n)
      let v = gen k < c. (sum s < b, i < n. (x[s, k, i] - mu[k])^2) / (b * n)
      sum s < b, k < c, i < n. (g[k] * (x[s, k, i] - mu[k]) / sqrt(v[k] + 1) - y[s, k, i])^2",
+    "param x : [n, m, 3] real
+     param w : [m, 3] real
+     param y : [n] real
+     sum i < n. ((sum a < m, b < 3. x[i, a, b] * w[a, b]) - y[i])^2",
+    "param x : [n] real
+     param c : [5] real
+     param y : [n] real
+     sum i < n. (y[i] - (sum k < 5. c[k] * x[i]^k))^2",
 ];
 
 /// Sums over all pairs, of one statement and of two, and what reads a few coordinates of many points.
