@@ -455,12 +455,11 @@ impl<'a> Lexer<'a> {
             return !line.starts_with(|c: char| c.is_ascii_digit()) || self.text[..self.at].trim().is_empty();
         }
         let is_word = |word: &str| word.chars().all(|c| c.is_alphabetic() || matches!(c, ',' | '-' | '\''));
-        // `% n, j, k]` goes on with the next index.
-        let is_operand = |word: &str| word.ends_with(',');
         let goes_on = |word: &str| keyword(word).is_some() || matches!(word, "of" | "while" | "down" | "where" | "for");
         let mut words = line.split_whitespace();
         let (first, second) = (words.next(), words.next());
-        first.is_some_and(|word| is_word(word) && !is_operand(word))
+        // `% n, j, k]` goes on with the next index.
+        first.is_some_and(|word| is_word(word) && !word.ends_with(','))
             && second.is_some_and(|word| is_word(word) && !goes_on(word))
     }
 

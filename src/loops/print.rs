@@ -174,9 +174,10 @@ impl<'a> Printer<'a> {
         let entries = buffer.and_then(|b| b.entries).map(|r| self.relation(r));
         let dims = buffer.map_or(&[][..], |b| &b.dims).iter().map(|n| self.affine(n));
         let axes: Vec<String> = entries.into_iter().chain(dims).collect();
-        let outside: Option<Vec<String>> =
-            buffer.and_then(|b| b.outside.as_ref()).map(|axes| axes.iter().map(|n| self.affine(n)).collect());
-        let outside = outside.map_or_else(String::new, |axes| format!(" of [{}]", axes.join(", ")));
+        let outside = buffer.and_then(|b| b.outside.as_ref()).map_or_else(String::new, |axes| {
+            let axes: Vec<String> = axes.iter().map(|n| self.affine(n)).collect();
+            format!(" of [{}]", axes.join(", "))
+        });
         let precision = match buffer.map(|b| b.precision) {
             Some(precision @ Precision::Single) => format!("{outside} in {precision}"),
             _ => outside,

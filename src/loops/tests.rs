@@ -36,14 +36,7 @@ fn program(body: Vec<Stmt>) -> Program {
     signature.params.push(Param { name: "x".to_owned(), ty, storage: Storage::Dense });
     signature.relations.push(Relation { name: "E".to_owned(), shape: vec![n(), n()], kind: RelationKind::Free });
     let array = |part| Array { relation: RelationId(0), axes: vec![0, 1], part };
-    let buffer = |name: &str, kind| Buffer {
-        name: name.to_owned(),
-        kind,
-        entries: None,
-        dims: vec![n()],
-        outside: None,
-        precision: Precision::Double,
-    };
+    let buffer = |name: &str, kind| Buffer { kind, ..Buffer::workspace(name.to_owned(), None, vec![n()]) };
     let buffers = [buffer("x", BufferKind::Param(ParamId(0), 0)), buffer("y", BufferKind::Output(0, 0))];
     Program {
         signature: Arc::new(signature),

@@ -3,6 +3,7 @@
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId, work};
 use crate::index::{Affine, Pred, RelationRef, Size, View};
 use crate::solver::{Relations, exists_all};
+use crate::tssa::exchanges::ranges;
 use crate::tssa::{Builder, Program, Rhs, Stmt};
 use crate::ty::Storage;
 
@@ -42,11 +43,9 @@ fn wanted_under(program: &Program, counts: &dyn Fn(&Pred) -> bool) -> SideTable<
         let stmt = &program.stmts[x];
         work::charge(4 + demands[x].len());
         let gens: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
-        let ranges: Vec<(IndexId, Size)> =
-            stmt.dims.iter().chain(stmt.rhs.sums()).zip(0..).map(|(n, at)| (IndexId(at), n.clone())).collect();
         for demand in std::mem::take(&mut demands[x]) {
             let mut need = |y: VarId, guard: &Pred, indices: &[IndexId]| {
-                let demand = demand.read(program, &ranges, guard, indices, counts);
+                let demand = demand.read(program, stmt, guard, indices, counts);
                 let all = wanted[y] || demand.axes.iter().all(|needed| *needed);
                 wanted.set(y, all);
                 let known = &mut demands[y];
@@ -70,11 +69,11 @@ fn wanted_under(program: &Program, counts: &dyn Fn(&Pred) -> bool) -> SideTable<
 }
 
 impl Demand {
-    /// What is needed of an operand that is read at these indices under a guard.
+    /// What is needed of an operand that a statement reads at these indices under a guard.
     fn read(
         &self,
         program: &Program,
-        ranges: &[(IndexId, Size)],
+        stmt: &Stmt,
         guard: &Pred,
         indices: &[IndexId],
         counts: &dyn Fn(&Pred) -> bool,
@@ -100,7 +99,7 @@ impl Demand {
                     && !open.iter().any(|q| q != p && q.mentions(*i))
                     && self.axes.get(i.index()) != Some(&false)
             };
-            if own.iter().any(free) && always_holds(program, ranges, p, &free) {
+            if own.iter().any(free) && always_holds(program, stmt, p, &free) {
                 continue;
             }
             let target = map_target(program, p).filter(|c| !open.iter().any(|q| q != p && q.mentions(*c)));
@@ -124,12 +123,13 @@ impl Demand {
     }
 }
 
-/// Whether a comparison of indices holds for some values of free ones, whatever the others are.
-fn always_holds(program: &Program, ranges: &[(IndexId, Size)], p: &Pred, free: &dyn Fn(&IndexId) -> bool) -> bool {
+/// Whether a comparison of indices of a statement holds for some values of free ones, whatever the others are.
+fn always_holds(program: &Program, stmt: &Stmt, p: &Pred, free: &dyn Fn(&IndexId) -> bool) -> bool {
     if !matches!(p, Pred::NonNegative(_)) {
         return false;
     }
-    let (bound, others): (Vec<_>, Vec<_>) = ranges.iter().cloned().partition(|(i, _)| free(i));
+    let all = ranges(stmt.dims.iter().chain(stmt.rhs.sums()));
+    let (bound, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|(i, _)| free(i));
     exists_all(&bound, p).is_ok_and(|some| program.signature.facts().under(&others, &[]).proves(&some))
 }
 

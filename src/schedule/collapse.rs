@@ -56,7 +56,8 @@ struct Joins {
 impl Joins {
     /// The largest set of pairs such that each is used for joined axes alone, and a joined axis by such pairs alone.
     fn of(program: &Program) -> Joins {
-        let mut uses = Uses::default();
+        let rounded = program.rounded.iter().flat_map(|rounded| [rounded.from, rounded.to]);
+        let mut uses = Uses { fixed: rounded.collect(), ..Uses::default() };
         for (nest, of) in program.nests.iter().enumerate() {
             let mut pairs = BTreeMap::new();
             of.body
@@ -68,9 +69,10 @@ impl Joins {
         uses.close();
         // Of three loops inside of each other the inner two come first.
         let around = |(nest, _): PairId, pair: &Pair| uses.pairs.contains_key(&(nest, pair.inner));
-        let outer: Vec<PairId> = uses.pairs.iter().filter(|(id, pair)| around(**id, pair)).map(|(id, _)| *id).collect();
+        let outer: BTreeSet<PairId> =
+            uses.pairs.iter().filter(|(id, pair)| around(**id, pair)).map(|(id, _)| *id).collect();
         if !outer.is_empty() {
-            outer.iter().for_each(|id| uses.pairs.retain(|pair, _| pair != id));
+            uses.pairs.retain(|id, _| !outer.contains(id));
             uses.close();
         }
         Joins { axes: uses.joined(), loops: uses.pairs }
@@ -164,9 +166,6 @@ impl Uses {
             used.extend(axes.into_iter().map(|axis| (axis, (nest, pair.outer))));
         }
         self.places.entry(place.buffer).or_default().push(used);
-        if program.rounded.iter().any(|rounded| [rounded.from, rounded.to].contains(&place.buffer)) {
-            self.fixed.insert(place.buffer);
-        }
     }
 
     /// The axes at which all places of a buffer have some pair.

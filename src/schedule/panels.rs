@@ -19,7 +19,7 @@
 //!
 //! A test of sizes decides at run time: there must be panels for several threads, enough rows of the result to read each panel again, and
 //! between 64 and 1024 rows in a panel, fewer are in the nearest cache anyway, and for more there is no room: such sums are computed [in
-//! blocks](blocks). It is refused
+//! blocks](blocks), also where the columns are a literal of too few for panels. It is refused
 //! where a factor is read once for each product, where `k` has other bounds in other rows, where the loops read what they store, and where nothing is loaded at `k` and `j` alone.
 
 use super::blocks;
@@ -170,10 +170,12 @@ fn any_fails(limits: &[Affine]) -> Checked<Cond> {
     Ok(some_of(fails.collect::<Checked<_>>()?, Cond::Any))
 }
 
+/// The only condition, or what joins several.
 fn some_of(mut conds: Vec<Cond>, of: fn(Vec<Cond>) -> Cond) -> Cond {
     if conds.len() == 1 { conds.remove(0) } else { of(conds) }
 }
 
+/// Those that sizes decide.
 fn open(limits: &[Affine]) -> impl Iterator<Item = &Affine> {
     limits.iter().filter(|a| a.as_constant().is_none())
 }

@@ -16,7 +16,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::base::IndexId;
+use super::quotients::binary;
+use super::unroll::needed;
 use crate::error::Result;
 use crate::loops::{Decision, Program, Real, RealId, Stmt};
 use crate::scalar::{Function, Op, Primitive};
@@ -37,11 +38,6 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         }
         let found = body(&mut nest.body, &literals, &mut BTreeMap::new());
         if found > 0 {
-            let mut read = BTreeSet::new();
-            nest.body.iter().for_each(|stmt| {
-                stmt.visit(&mut |stmt| stmt.visit_reads(&mut |r| read.extend([r])));
-            });
-            without_unread(&mut nest.body, &read);
             nest.decisions.push(Decision::Powers { powers: found });
         }
     }
@@ -57,10 +53,10 @@ fn literal(real: &Real) -> Option<f64> {
     }
 }
 
-/// Multiplies powers out in a body, where some are known; how many.
-fn body(body: &mut [Stmt], literals: &BTreeMap<RealId, f64>, known: &mut BTreeMap<(RealId, i32), RealId>) -> usize {
+/// Multiplies powers out in a body, where some are known, and leaves out literals that nobody reads any more; how many powers.
+fn body(body: &mut Vec<Stmt>, literals: &BTreeMap<RealId, f64>, known: &mut BTreeMap<(RealId, i32), RealId>) -> usize {
     let mut found = 0;
-    for stmt in body {
+    for stmt in body.iter_mut() {
         match stmt {
             Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
                 found += self::body(body, literals, &mut known.clone());
@@ -81,48 +77,28 @@ fn body(body: &mut [Stmt], literals: &BTreeMap<RealId, f64>, known: &mut BTreeMa
             _ => {}
         }
     }
-    found
-}
-
-/// Leaves out literals that nobody reads.
-fn without_unread(body: &mut Vec<Stmt>, read: &BTreeSet<RealId>) {
-    body.retain(|stmt| !matches!(stmt, Stmt::Define(r, real) if literal(real).is_some() && !read.contains(r)));
-    for stmt in body {
-        if let Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } = stmt {
-            without_unread(body, read);
-        }
+    if found > 0 {
+        let is_literal = |stmt: &Stmt| matches!(stmt, Stmt::Define(_, real) if literal(real).is_some());
+        *body = needed(std::mem::take(body), |stmt| !is_literal(stmt));
     }
+    found
 }
 
 /// The base and the exponent of a power with a whole literal.
 fn power(real: &Real, literals: &BTreeMap<RealId, f64>) -> Option<(RealId, i32)> {
-    let (x, e) = general_power(real)?;
+    let (x, e) = binary(real, Op::Pow)?;
     let k = literals.get(&e).copied().filter(|k| k.fract() == 0.0 && k.abs() <= MOST)?;
     Some((x, k as i32))
 }
 
-/// The base and the exponent of `pow(x, e)`.
-fn general_power(real: &Real) -> Option<(RealId, RealId)> {
-    match real {
-        Real::Apply(Function::Value(Primitive::Op(Op::Pow)), args) => match args.as_slice() {
-            [x, e] => Some((*x, *e)),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// The indices that are exponents of powers.
-pub(super) fn of_indices(body: &[Stmt]) -> Vec<IndexId> {
-    let (mut exponents, mut found) = (BTreeMap::new(), Vec::new());
+/// Whether an index of a loop is the exponent of a power.
+pub(super) fn has_indices(body: &[Stmt]) -> bool {
+    let (mut exponents, mut found) = (BTreeSet::new(), false);
     for stmt in body {
-        stmt.visit(&mut |stmt| {
-            if let Stmt::Define(r, real) = stmt {
-                if let Real::Index(a) = real {
-                    exponents.extend(a.as_index().map(|i| (*r, i)));
-                }
-                found.extend(general_power(real).and_then(|(_, e)| exponents.get(&e).copied()));
-            }
+        stmt.visit(&mut |stmt| match stmt {
+            Stmt::Define(r, Real::Index(a)) => exponents.extend(a.as_index().map(|_| *r)),
+            Stmt::Define(_, real) => found |= binary(real, Op::Pow).is_some_and(|(_, e)| exponents.contains(&e)),
+            _ => {}
         });
     }
     found

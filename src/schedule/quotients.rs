@@ -171,8 +171,13 @@ pub(super) fn reciprocal(d: RealId, names: &mut Fresh) -> ([Stmt; 2], RealId) {
 
 /// The numbers of a division.
 pub(super) fn division(real: &Real) -> Option<(RealId, RealId)> {
+    binary(real, Op::Div)
+}
+
+/// The two numbers that a function is applied to.
+pub(super) fn binary(real: &Real, op: Op) -> Option<(RealId, RealId)> {
     match real {
-        Real::Apply(Function::Value(Primitive::Op(Op::Div)), args) => match args.as_slice() {
+        Real::Apply(Function::Value(Primitive::Op(own)), args) if *own == op => match args.as_slice() {
             [a, b] => Some((*a, *b)),
             _ => None,
         },

@@ -28,8 +28,10 @@
 //!
 //! **Where it is done.** In nests that are a loop in lanes over columns, whose sums are innermost loops over all rows and load neighbours in rows. Loops
 //! over outer axes of the columns may be around it, and several such loops over the same columns beside each other, which are one then.
-//! The rows are those of the last nest before that writes what is read, if it is a loop over the same rows, one by one, and each row reads
-//! and writes its own. Sums of which a number tells the column are left to [`scatter`](super::scatter).
+//! The rows are those of the last nest before that writes what is read, if it is a loop over the same rows, interleaved or not, and each row reads
+//! and writes its own. Where a row is one number, as the error of an observation, rows may be in lanes, which blocks of [more rows](NUMBERS_BLOCK) fill;
+//! and where that number is made of others of the same row, such as a product with the row of a matrix, the nests that make these come first in each
+//! block, if nobody asks for them in between: the loss of a linear model and its gradient read the matrix once. Sums of which a number tells the column are left to [`scatter`](super::scatter).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -440,15 +442,17 @@ fn is_in_row(place: &Place, written: &BTreeMap<BufferId, BTreeSet<usize>>, rows:
     written.get(&place.buffer).is_some_and(|axes| !axes.is_disjoint(&own))
 }
 
-/// The loop over the blocks of a part, its index, and the indices of rows of a block.
+/// The loop over the blocks of a part.
 struct Blocks<'a> {
+    part: IndexId,
     index: IndexId,
     body: &'a mut Vec<Stmt>,
+    /// The indices of rows of a block.
     rows: BTreeSet<IndexId>,
 }
 
 impl<'a> Blocks<'a> {
-    fn of(nest: &'a mut Nest) -> Option<(IndexId, Blocks<'a>)> {
+    fn of(nest: &'a mut Nest) -> Option<Blocks<'a>> {
         let Some(Stmt::For { index: part, body, .. }) = nest.body.last_mut() else { return None };
         let is_walk = |stmt: &&mut Stmt| matches!(stmt, Stmt::For { domain: Domain::Part { .. }, .. });
         let Stmt::For { index, body, .. } = body.iter_mut().find(is_walk)? else { return None };
@@ -462,15 +466,15 @@ impl<'a> Blocks<'a> {
                 }
             });
         });
-        Some((*part, Blocks { index: *index, body, rows }))
+        Some(Blocks { part: *part, index: *index, body, rows })
     }
 }
 
 /// The last nest before one with blocks of rows that writes what is read there, if each of these is a number for a row, made in a loop or in none,
 /// and no nest between them uses it.
 fn feeder(nests: &mut [Nest], at: usize, last_row: &Affine) -> Option<usize> {
-    let read: Vec<Place> = loads(&nests.get(at)?.body).into_iter().cloned().collect();
-    let (_, Blocks { rows, .. }) = Blocks::of(nests.get_mut(at)?)?;
+    let rows = Blocks::of(nests.get_mut(at)?)?.rows;
+    let read = loads(&nests.get(at)?.body);
     let found = (0..at).rev().find(|k| read.iter().any(|place| nests[*k].buffers.contains(&place.buffer)))?;
     let nest = &nests[found];
     let fed = Rows::of(nest, last_row).filter(|rows| rows.inside.is_none())?;
@@ -478,8 +482,8 @@ fn feeder(nests: &mut [Nest], at: usize, last_row: &Affine) -> Option<usize> {
     let innermost = |stmt: &Stmt| stmt.body().iter().all(|stmt| stmt.body().is_empty());
     let simple = fed.stmt(nest)?.body().iter().all(innermost) && stores(&nest.body).into_iter().all(is_number);
     let written = fed.written(nest);
-    let mut own = read.iter().filter(|place| nest.buffers.contains(&place.buffer));
-    let between = nests[found + 1..at].iter().any(|other| nest.buffers.iter().any(|b| used(other).contains(b)));
+    let mut own = read.into_iter().filter(|place| nest.buffers.contains(&place.buffer));
+    let between = nests[found + 1..at].iter().flat_map(used).any(|buffer| nest.buffers.contains(&buffer));
     (simple && !between && own.all(|place| is_in_row(place, &written, &rows))).then_some(found)
 }
 
@@ -487,7 +491,7 @@ fn feeder(nests: &mut [Nest], at: usize, last_row: &Affine) -> Option<usize> {
 fn feed(nest: &mut Nest, by: Nest, block: i64, last_row: &Affine) -> Result<()> {
     let mut before = Fresh::after(&nest.body).body(&by.body)?;
     let Some(rows) = before.pop() else { return Ok(()) };
-    if let Some((_, blocks)) = Blocks::of(nest) {
+    if let Some(blocks) = Blocks::of(nest) {
         let domain = block_domain(blocks.index, last_row, block)?;
         blocks.body.insert(0, in_block(rows, domain, block));
     }
@@ -687,7 +691,7 @@ fn in_blocks(nest: &mut Nest, rows: &Rows, part: IndexId, inserted: Inserted, la
 /// Workspaces of which only a block is read, by the nest that writes them, have room for one block in each part; of those given, which no other nest
 /// uses.
 fn shrink(nest: &mut Nest, own: &[BufferId], block: i64, buffers: &mut Arena<BufferId, Buffer>) -> Result<()> {
-    let Some((part, Blocks { index, body, rows })) = Blocks::of(nest) else { return Ok(()) };
+    let Some(Blocks { part, index, body, rows }) = Blocks::of(nest) else { return Ok(()) };
     for &id in own {
         let buffer = &mut buffers[id];
         if buffer.kind != BufferKind::Workspace || buffer.entries.is_some() {

@@ -159,7 +159,7 @@ fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Straight>> {
     for stmt in before {
         row.before(stmt);
     }
-    let most = if powers::of_indices(body).is_empty() { FEW } else { FEW_POWERS };
+    let most = if powers::has_indices(body) { FEW_POWERS } else { FEW };
     if row.body(body)?.is_none() || inside && row.longest >= SHORT.max(most + 1) || !row.reads_apart() {
         return Ok(None);
     }

@@ -14,9 +14,10 @@
 //! **Why it is right.** No iteration of the outer loop reads what another one writes: each writes places of its own, with the index of the loop as one of
 //! their axes, and reads these at the same axis alone. So their statements may come in any order. What they add to one sum comes in another order.
 //!
-//! **Where it is done.** Where the outer loop is the outermost one of a nest, over up to four values, or up to 16 exponents of powers that another nest has stored, and those inside are over ranges of an unknown length that do not depend on
-//! its index and hold no others but such ones and those over a few values; not where it sums up what is stored at the places of extrema, and not
-//! around sums over the places of a stride, which are [cut](super::split) by remainders first.
+//! **Where it is done.** Where the outer loop is the outermost one of a nest, over up to four values, or up to 16 exponents of powers that another nest has
+//! stored, and those inside are over ranges of an unknown length that do not depend on its index and hold no others but such ones and those over a
+//! few values; not where it sums up what is stored at the places of extrema, and not around sums over the places of a stride, which are
+//! [cut](super::split) by remainders first.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +37,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     let mut found: BTreeSet<BufferId> = BTreeSet::new();
     let mut powers: BTreeSet<BufferId> = BTreeSet::new();
     for nest in &mut program.nests {
-        if !powers::of_indices(&nest.body).is_empty() {
+        if powers::has_indices(&nest.body) {
             powers.extend(&nest.buffers);
         }
         let finds = nest.body.iter().any(has_extremum);

@@ -12,10 +12,10 @@
 //! for some sizes alone nothing has to be finite: what is 0 at all its places then, for its ranges or for what its guards say of indices and sizes,
 //! is 0 in every [product](crate::tssa::vanishing). And data, and products of them, may be [taken to be finite](super::Options::finite_data) in a product
 //! of matrices, whose factors have a summed index in common, where a guard says that some entry exists, since one of them has been multiplied by a
-//! sparse one: with a test inside, the product would take many times as long. So they may in any product where a guard says that some number of a computed
-//! tensor is not zero, as of what several `relu`s read: to find out takes as long as a product of its own. Where they are not, 0 becomes `0 * inf`, NaN; so this is done only where
-//! every NaN of the product is seen in a result, by sums, products and functions that [keep it](crate::scalar::Function::keeps_nan). Results without
-//! one are those of the guarded program, and whoever finds one runs that.
+//! sparse one: with a test inside, the product would take many times as long. So they may in any product where a guard says that some number of a
+//! computed tensor is not zero, as of what several `relu`s read: to find out takes as long as a product of its own. Where they are not, 0 becomes
+//! `0 * inf`, NaN; so this is done only where every NaN of the product is seen in a result, by sums, products and functions that
+//! [keep it](crate::scalar::Function::keeps_nan). Results without one are those of the guarded program, and whoever finds one runs that.
 //!
 //! What keeps a read of a sparse parameter inside of its pattern stays: such a read has no value elsewhere.
 //!

@@ -22,22 +22,22 @@ use crate::base::IndexId;
 use crate::index::{Affine, Checked};
 use crate::loops::{Bound, Cond, Domain, Stmt, defined};
 
-/// Moves a loop of one iteration in a loop around it, if there is one; says whether there was.
-pub(super) fn move_out(outer: &mut Stmt) -> Checked<bool> {
-    let Stmt::For { index, body, domain: Domain::Range { lower, upper }, .. } = outer else { return Ok(false) };
-    // Two such loops would go around each other without end.
+/// Moves a loop of one iteration in a loop around it, if there is one; others that the loop has are moved out of it where it is met again, inside.
+pub(super) fn move_out(outer: &mut Stmt) -> Checked<()> {
+    let Stmt::For { index, body, domain: Domain::Range { lower, upper }, .. } = outer else { return Ok(()) };
+    // Two loops of one iteration would go around each other without end.
     if lower.len() == 1 && lower == upper {
-        return Ok(false);
+        return Ok(());
     }
     let mut inside = defined(body);
     inside.insert(*index);
     let around = Around { index: *index, lower, upper, inside };
-    let Some((single, quotient)) = around.take(body)? else { return Ok(false) };
+    let Some((single, quotient)) = around.take(body)? else { return Ok(()) };
     let domain = Domain::Range { lower: vec![quotient.clone()], upper: vec![quotient] };
     let placeholder = Stmt::If { cond: Cond::All(Vec::new()), body: Vec::new() };
     let inner = std::mem::replace(outer, placeholder);
     *outer = Stmt::one_by_one(single, domain, vec![inner]);
-    Ok(true)
+    Ok(())
 }
 
 /// A loop, and the indices that are defined in it.
@@ -144,7 +144,7 @@ mod tests {
             let mut stmt = stmt;
             while let Stmt::For { body, .. } = stmt {
                 let Some(inner) = body.first_mut() else { break };
-                while move_out(inner).unwrap() {}
+                move_out(inner).unwrap();
                 stmt = inner;
             }
         }

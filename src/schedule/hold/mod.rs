@@ -220,7 +220,7 @@ impl Splitter<'_> {
             None => Precision::Double,
         };
         let kind = BufferKind::Output(number, 0);
-        let buffer = Buffer { name, kind, entries: home.entries, dims: home.dims.clone(), outside: None, precision };
+        let buffer = Buffer { kind, precision, ..Buffer::workspace(name, home.entries, home.dims.clone()) };
         let place = Place { buffer: self.buffer(number), at: home.at.clone() };
         Held::Real { register, after: home.complete, place, buffer, copy: home.copy }
     }
