@@ -7,7 +7,8 @@
 //! ```
 //!
 //! [`merge`](super::merge) makes loops one in nests that have joined; what is here is what other passes ask before: a nest of several loops can neither
-//! [join](super::fuse) others nor have them [inside](super::unroll_and_jam) of a short one. Sums over different ranges become nests [of their own](apart).
+//! [join](super::fuse) others nor have them [inside](super::unroll_and_jam) of a short one. Sums over different ranges become nests [of their own](single):
+//! the sum of a loss and of a penalty follows what the loss is made of.
 //!
 //! **Why it is right.** The second loop reads and changes no register that the first one changes or that is known behind it alone, and reads nothing of
 //! what the nest writes. What both write has their index on one axis, so only equal iterations meet, in the order of before; nothing between them writes
@@ -17,11 +18,12 @@
 use std::collections::BTreeSet;
 
 use super::unroll::needed;
+use super::vectorise::only_few;
 use crate::base::{Arena, IndexId};
 use crate::index::Checked;
 use crate::loops::{
-    Buffer, BufferId, Fresh, Nest, Place, Real, RealId, Stmt, changed, changed_outside, has_loop, loads, only_sums,
-    outer_sums, reads, stored, stores,
+    Buffer, BufferId, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed, changed_outside, has_loop,
+    loads, only_sums, outer_sums, reads, stored, stores,
 };
 
 /// Statements of a nest, which writes some buffers, with such loops made one.
@@ -90,6 +92,25 @@ pub(super) fn own_axis<'p>(index: IndexId, places: impl Iterator<Item = &'p Plac
     let mut axes = places.map(|place| place.at.iter().position(|a| a.as_index() == Some(index)));
     let first = axes.next()??;
     axes.all(|axis| axis == Some(first)).then_some(first)
+}
+
+/// Has one loop for sums of a nest over the same range, and nests of their own for those over different ranges.
+pub(super) fn single(program: &mut Program) -> Checked<()> {
+    let mut nests = Vec::with_capacity(program.nests.len());
+    for mut nest in std::mem::take(&mut program.nests) {
+        let loops = nest.body.iter().filter(|stmt| has_loop(stmt)).count();
+        if loops > 1 && nest.body.iter().all(|stmt| !has_loop(stmt) || is_innermost(stmt)) {
+            nest.body = joined(&nest.buffers, &nest.body)?;
+        }
+        nests.extend(apart(nest, &mut program.buffers));
+    }
+    program.nests = nests;
+    Ok(())
+}
+
+/// Whether a statement is a loop over a range that holds others over a few values alone.
+fn is_innermost(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::For { domain: Domain::Range { .. }, body, .. } if only_few(body))
 }
 
 /// The nests of a nest that begins with several loops with sums alone, each of which is stored, and of the rest.

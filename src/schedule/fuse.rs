@@ -3,9 +3,6 @@
 //! `for i { A(i) } for i { B(i) }  ==  for i { A(i) B(i) }` where `B(i)` reads of what `A` writes only what `A(i)` writes: the row `i`, or
 //! the entries below the node `i` of the same relation. What a row of `A` gathers, and what it writes, is then still at hand when `B` reads it.
 //!
-//! Sums of one nest over the same range become one loop [before](super::beside), and those over different ranges nests of their own, since a nest of
-//! several loops joins none: the sum of a loss and of a penalty follows what the loss is made of.
-//!
 //! A nest moves up to an earlier one, past those in between, which neither write what it reads nor read what it writes (they are before
 //! it). What runs in lanes goes on to do so: a loop over elements with functions is not put into one over rows. Nor is a matrix product,
 //! whose rows are interleaved, put together with what cannot be, unless it reads some factor only once, which takes longer than what is gained,
@@ -16,7 +13,6 @@
 
 use std::collections::BTreeMap;
 
-use super::beside::{apart, joined};
 use super::layout::Last;
 use super::machine::{FEW_POWERS, FEW_STATEMENTS, ROW_DENSITY, ROW_WORK, SHORT};
 use super::unroll::are_elements;
@@ -32,15 +28,8 @@ use crate::loops::{
 
 /// Puts nests together, each with the first one that it can join.
 pub(super) fn run(program: &mut Program) -> Result<()> {
-    let mut nests = Vec::with_capacity(program.nests.len());
-    for mut nest in std::mem::take(&mut program.nests) {
-        let loops = nest.body.iter().filter(|stmt| has_loop(stmt)).count();
-        if loops > 1 && nest.body.iter().all(|stmt| !has_loop(stmt) || is_innermost(stmt)) {
-            nest.body = joined(&nest.buffers, &nest.body)?;
-        }
-        nests.extend(apart(nest, &mut program.buffers));
-    }
-    let joined = groups(&nests, &Last::new());
+    let nests = std::mem::take(&mut program.nests);
+    let joined = Groups::new(&nests, &Last::new()).of;
     let mut fused: Vec<(Nest, Option<Fresh>)> = Vec::with_capacity(nests.len());
     for (nest, at) in nests.into_iter().zip(joined) {
         match fused.get_mut(at) {
@@ -56,36 +45,49 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
-/// Whether a statement is a loop over a range that holds others over a few values alone.
-fn is_innermost(stmt: &Stmt) -> bool {
-    matches!(stmt, Stmt::For { domain: Domain::Range { .. }, body, .. } if only_few(body))
+/// Which nests become one.
+pub(super) struct Groups<'a> {
+    /// For each nest the number of the one that it becomes part of; nests are numbered as they come, without those that join others.
+    pub of: Vec<usize>,
+    all: Vec<Option<Candidate<'a>>>,
 }
 
-/// For each nest the number of the one that it becomes part of, where some buffers have other axes last by then; nests are numbered as they
-/// come, without those that join others.
-pub(super) fn groups(nests: &[Nest], last: &Last) -> Vec<usize> {
-    let mut groups: Vec<Option<Candidate<'_>>> = Vec::new();
-    let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
-    let mut found = Vec::with_capacity(nests.len());
-    let mut candidates: Vec<_> = nests.iter().map(|nest| Candidate::of(nest, last)).collect();
-    find_straight(&mut candidates);
-    for (nest, candidate) in nests.iter().zip(candidates) {
-        // It can move up to the last nest of which it reads something.
-        let read = loads(&nest.body).into_iter().filter_map(|place| writers.get(&place.buffer).copied());
-        let first = read.max().unwrap_or(0);
-        work::charge(1 + groups.len().saturating_sub(first));
-        let partner = candidate.as_ref().and_then(|candidate| {
-            (first..groups.len()).find(|at| groups[*at].as_ref().is_some_and(|other| candidate.can_follow(other)))
-        });
-        let at = partner.unwrap_or(groups.len());
-        writers.extend(nest.buffers.iter().map(|buffer| (*buffer, at)));
-        match (groups.get_mut(at), candidate) {
-            (Some(Some(other)), Some(candidate)) => other.extend(candidate),
-            (_, candidate) => groups.push(candidate),
+impl<'a> Groups<'a> {
+    /// Those of nests, where some buffers have other axes last by then.
+    pub fn new(nests: &'a [Nest], last: &Last) -> Groups<'a> {
+        let mut groups = Groups { of: Vec::with_capacity(nests.len()), all: Vec::new() };
+        let Groups { of, all } = &mut groups;
+        let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
+        let mut candidates: Vec<_> = nests.iter().map(|nest| Candidate::of(nest, last)).collect();
+        find_straight(&mut candidates);
+        for (nest, candidate) in nests.iter().zip(candidates) {
+            // It can move up to the last nest of which it reads something.
+            let read = loads(&nest.body).into_iter().filter_map(|place| writers.get(&place.buffer).copied());
+            let first = read.max().unwrap_or(0);
+            work::charge(1 + all.len().saturating_sub(first));
+            let partner = candidate.as_ref().and_then(|candidate| {
+                (first..all.len()).find(|at| all[*at].as_ref().is_some_and(|other| candidate.can_follow(other)))
+            });
+            let at = partner.unwrap_or(all.len());
+            writers.extend(nest.buffers.iter().map(|buffer| (*buffer, at)));
+            match (all.get_mut(at), candidate) {
+                (Some(Some(other)), Some(candidate)) => other.extend(candidate),
+                (_, candidate) => all.push(candidate),
+            }
+            of.push(at);
         }
-        found.push(at);
+        groups
     }
-    found
+
+    /// Whether these nests become one whose iterations come one by one, each with a row of a buffer.
+    pub fn has_rows(&self, nests: &[usize], buffer: BufferId) -> bool {
+        let mut all = nests.iter().filter_map(|nest| self.of.get(*nest));
+        let Some(first) = all.next().filter(|first| all.all(|other| other == *first)) else { return false };
+        self.all.get(*first).and_then(Option::as_ref).is_some_and(|group| {
+            let is_row = matches!(group.writes.get(&buffer), Some(Written::In(Row::Own(_))));
+            is_row && !group.traits.is_independent() && !group.traits.interleaves()
+        })
+    }
 }
 
 /// The parts of a nest: what comes before its only loop, the loop, and what is made of its sums.

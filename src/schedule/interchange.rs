@@ -18,6 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::fuse::Groups;
 use super::layout::{total, weight};
 use super::{fuse, layout};
 use crate::base::{Arena, IndexId};
@@ -76,7 +77,7 @@ fn traffic(program: &Program) -> u64 {
     let mut written: BTreeMap<BufferId, usize> = BTreeMap::new();
     let mut read: BTreeSet<(usize, BufferId)> = BTreeSet::new();
     let last = layout::best(program, &|_| false);
-    for (nest, group) in program.nests.iter().zip(fuse::groups(&program.nests, &last)) {
+    for (nest, group) in program.nests.iter().zip(Groups::new(&program.nests, &last).of) {
         written.extend(nest.buffers.iter().map(|b| (*b, group)));
         read.extend(loads(&nest.body).into_iter().map(|place| (group, place.buffer)));
     }

@@ -6,16 +6,19 @@
 //! stay.
 //!
 //! What a tensor gains depends on the others. They are asked one after the other until none moves, beginning with the axes as they are, and for
-//! each size with that of this size as the last one of all tensors that have it; of these ends the one with which all nests together load least
-//! from places far apart is taken.
+//! each size with that of this size as the last one of all tensors that have it; of these ends, and the axes as they are, the one with which all
+//! nests together load least from places far apart and have least pass through memory is taken. A tensor does not where all nests that it occurs in
+//! become [one](super::fuse), whose iterations each have a row of it: that [stays](super::privatise) in the nearest cache. As a nest of several loops
+//! joins none, those [beside each other](super::beside) become one before, or nests of their own.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::fuse::Groups;
 use super::machine::{FAR, FEW, NEAR};
 use super::split::taps::is_border;
 use super::vectorise::{is_short, literal};
-use super::{machine, pack};
+use super::{beside, machine, pack};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Size, Var};
@@ -34,9 +37,18 @@ const MAX_STARTS: usize = 6;
 /// The axes that are the last ones of some buffers, instead of their last ones.
 pub(super) type Last = BTreeMap<BufferId, usize>;
 
+/// Which axes are neighbours in memory.
+#[derive(Clone, Copy)]
+pub(super) struct Axes<'a> {
+    pub last: &'a Last,
+    /// A buffer that is there once more, with another axis as its last one.
+    pub copy: Option<(BufferId, usize)>,
+}
+
 /// Puts the axes of intermediate tensors in the order that suits the nests, but for copies of parameters; of these nests then read others, where
 /// that is better now.
 pub(super) fn run(program: &mut Program) -> Result<()> {
+    beside::single(program)?;
     let copies = pack::copies(program);
     let last = best(program, &|buffer| copies.iter().any(|copy| copy.to == buffer));
     let Program { buffers, nests, .. } = program;
@@ -51,6 +63,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
             }
         }
     }
+    pack::intermediates(program)?;
     pack::serve(program);
     Ok(())
 }
@@ -74,11 +87,28 @@ pub(super) fn best(program: &Program, stays: &dyn Fn(BufferId) -> bool) -> Last 
         let axis = |free: &Free| Some((free.id, buffers[free.id].dims.iter().rposition(|n| n == size)?));
         starts.push(free.iter().filter_map(axis).collect());
     }
-    let ends = starts.into_iter().map(|start| settled(&paths, &free, start));
-    let cost = |last: &Last| total(paths.iter().map(|paths| strided_in(paths, last)));
-    let mut last = ends.min_by_key(cost).unwrap_or_default();
-    last.retain(|id, axis| buffers.get(*id).is_some_and(|buffer| *axis + 1 < buffer.dims.len()));
-    last
+    let moved = |mut last: Last| {
+        last.retain(|id, axis| buffers.get(*id).is_some_and(|buffer| *axis + 1 < buffer.dims.len()));
+        last
+    };
+    let mut ends: Vec<Last> = Vec::new();
+    for end in starts.into_iter().map(|start| moved(settled(&paths, &free, start))).chain([Last::new()]) {
+        ends.extend((!ends.contains(&end)).then_some(end));
+    }
+    if ends.len() > 1 {
+        let strided = |last: &Last| total(paths.iter().map(|paths| strided_in(paths, last)));
+        ends.sort_by_cached_key(|last| strided(last).saturating_add(through_memory(nests, &free, last)));
+    }
+    ends.swap_remove(0)
+}
+
+/// What it costs that tensors pass through memory: once for each nest, as what is read again and again is at hand.
+fn through_memory(nests: &[Nest], free: &[Free], last: &Last) -> u64 {
+    let groups = Groups::new(nests, last);
+    let passes = free.iter().filter(|Free { id, users, .. }| !groups.has_rows(users, *id));
+    let times =
+        |Free { rank, users, .. }: &Free| weight(*rank).saturating_mul(u64::try_from(users.len()).unwrap_or(u64::MAX));
+    total(passes.map(times)).saturating_mul(NEAR * machine::INNERMOST)
 }
 
 /// A tensor that may have its axes in any order, and the nests in which it occurs.
@@ -195,31 +225,92 @@ pub(super) fn strided_inside(path: &Path<'_>, last: &Last) -> u64 {
     strided_in(&[path], last).div_ceil(FAR)
 }
 
-/// The accesses to places far apart that the best choice of lanes leaves, if these axes are the last.
+/// The accesses to places far apart that the best choice of lanes leaves of each innermost loop alone.
 fn strided_in(paths: &[Path<'_>], last: &Last) -> u64 {
-    let cost = |path: &Path<'_>| -> u64 {
-        let Path { around, outside, body } = path;
-        let deepest = around.len().saturating_sub(1);
-        let adds = changes_outside(body);
-        let places = places(body);
-        let each = around
-            .iter()
-            .enumerate()
-            .filter(|(depth, l)| l.lanes && !is_for_parts(path, *depth) && (is_wide(l) || !around.iter().any(is_wide)))
-            .map(|(depth, l)| {
-                let far = |place: &Place| apart(place, l.index, last);
-                let inside = total(places.iter().map(|place| far(place)));
-                // After each round, lanes of a sum are added up, which takes a little longer than storing them on as many lines of the cache.
-                let outside = outside.iter().filter_map(|(depth, stmt)| Some((depth, far(place(stmt)?))));
-                let outside = total(outside.map(|(depth, each)| times(&around[..*depth]).saturating_mul(each)));
-                let folds = if depth == deepest && adds { times(&around[..deepest]) } else { 0 };
-                let after = outside.saturating_mul(2).saturating_add(folds.saturating_mul(5));
-                inside.saturating_mul(times(around)).saturating_mul(LONGER).saturating_add(after)
-            });
-        // A loop without lanes does one number at a time.
-        each.min().unwrap_or_else(|| times(around).saturating_mul(2 * FAR)).saturating_mul(machine::INNERMOST)
-    };
-    total(paths.iter().map(cost))
+    total(paths.iter().map(|path| best_inside(&[path], 0, Axes { last, copy: None })))
+}
+
+/// The same of all together: a loop has lanes for all that is inside.
+pub(super) fn strided_together(paths: &[Path<'_>], axes: Axes<'_>) -> u64 {
+    best_inside(&paths.iter().collect::<Vec<_>>(), 0, axes)
+}
+
+/// For each path the index of the loop that has lanes by this choice, if one has.
+pub(super) fn lanes(paths: &[Path<'_>], axes: Axes<'_>) -> Vec<Option<IndexId>> {
+    let mut found = vec![None; paths.len()];
+    let mut left: Vec<(usize, usize, usize)> = vec![(0, paths.len(), 0)];
+    while let Some((from, to, depth)) = left.pop() {
+        let group: Vec<&Path<'_>> = paths[from..to].iter().collect();
+        let mut at = from;
+        for group in groups(&group, depth) {
+            let end = at + group.len();
+            let inside = || match group.iter().any(|path| can_have_lanes(path, depth + 1)) {
+                true => best_inside(group, depth + 1, axes),
+                false => u64::MAX,
+            };
+            if let Some(l) = group[0].around.get(depth) {
+                match all_in_lanes(group, depth, axes).filter(|cost| *cost <= inside()) {
+                    Some(_) => found[at..end].fill(Some(l.index)),
+                    None => left.push((at, end, depth + 1)),
+                }
+            }
+            at = end;
+        }
+    }
+    found
+}
+
+/// Paths in the same loop at a depth.
+fn groups<'p, 'a>(paths: &'p [&'p Path<'a>], depth: usize) -> impl Iterator<Item = &'p [&'p Path<'a>]> {
+    let here = move |path: &Path<'_>| path.around.get(depth).map(|l| l.index);
+    paths.chunk_by(move |a, b| here(a).is_some() && here(a) == here(b))
+}
+
+/// The least cost of paths that have as many loops around in common.
+// Loops nest to a bounded depth.
+fn best_inside(paths: &[&Path<'_>], depth: usize, axes: Axes<'_>) -> u64 {
+    total(groups(paths, depth).map(|group| {
+        let here = all_in_lanes(group, depth, axes);
+        match (here, group.iter().any(|path| can_have_lanes(path, depth + 1))) {
+            (here, true) => here.unwrap_or(u64::MAX).min(best_inside(group, depth + 1, axes)),
+            (Some(here), false) => here,
+            // A loop without lanes does one number at a time.
+            (None, false) => {
+                total(group.iter().map(|path| times(&path.around).saturating_mul(2 * FAR * machine::INNERMOST)))
+            }
+        }
+    }))
+}
+
+/// Whether a loop from a depth on can have lanes.
+fn can_have_lanes(path: &Path<'_>, depth: usize) -> bool {
+    (depth..path.around.len()).any(|depth| has_lanes(path, depth))
+}
+
+fn has_lanes(path: &Path<'_>, depth: usize) -> bool {
+    let can = |l: &Loop<'_>| l.lanes && !is_for_parts(path, depth) && (is_wide(l) || !path.around.iter().any(is_wide));
+    path.around.get(depth).is_some_and(can)
+}
+
+/// What it costs that the loop at a depth has lanes for all paths in it, if it can have them.
+fn all_in_lanes(paths: &[&Path<'_>], depth: usize, axes: Axes<'_>) -> Option<u64> {
+    paths.iter().try_fold(0_u64, |all, path| Some(all.saturating_add(in_lanes(path, depth, axes)?)))
+}
+
+/// The same for one path.
+fn in_lanes(path: &Path<'_>, depth: usize, axes: Axes<'_>) -> Option<u64> {
+    let Path { around, outside, body } = path;
+    let l = around.get(depth).filter(|_| has_lanes(path, depth))?;
+    let far = |place: &Place| apart(place, l.index, axes);
+    let inside = total(places(body).into_iter().map(far));
+    // After each round, lanes of a sum are added up, which takes a little longer than storing them on as many lines of the cache.
+    let outside = outside.iter().filter_map(|(depth, stmt)| Some((depth, far(place(stmt)?))));
+    let outside = total(outside.map(|(depth, each)| times(&around[..*depth]).saturating_mul(each)));
+    let deepest = around.len().saturating_sub(1);
+    let folds = if depth == deepest && changes_outside(body) { times(&around[..deepest]) } else { 0 };
+    let after = outside.saturating_mul(2).saturating_add(folds.saturating_mul(5));
+    let all = inside.saturating_mul(times(around)).saturating_mul(LONGER).saturating_add(after);
+    Some(all.saturating_mul(machine::INNERMOST))
 }
 
 /// Whether a loop is the outermost of many over axes of what is stored, which is cut into parts rather than into lanes.
@@ -228,7 +319,8 @@ fn is_for_parts(Path { around, outside, body }: &Path<'_>, depth: usize) -> bool
     let places: Vec<&Place> = outside.chain(stores(*body)).collect();
     let axis =
         |l: &Loop<'_>| places.is_empty() || places.iter().any(|place| place.at.iter().any(|a| a.mentions(l.index)));
-    depth == 0 && around.iter().skip(1).filter(|l| is_wide(l) && axis(l)).count() >= machine::AXES_BESIDE_PARTS
+    let inside = || around.iter().skip(1).filter(|l| !is_short(&l.domain) && axis(l));
+    depth == 0 && inside().count() >= machine::AXES_BESIDE_PARTS && inside().any(is_wide)
 }
 
 /// Whether a loop can have lanes, and is not known to be too short for them.
@@ -236,11 +328,17 @@ fn is_wide(l: &Loop<'_>) -> bool {
     l.lanes && !is_short(&l.domain)
 }
 
-/// What it costs that lanes over an index access a place: nothing for neighbours and one place, less for places a few apart than for others. A column
-/// that is a literal is one of a few, as a coordinate of points or a channel of pictures.
-fn apart(place: &Place, index: IndexId, last: &Last) -> u64 {
+/// What it costs that lanes over an index access a place, or the same one of a copy.
+pub(super) fn apart(place: &Place, index: IndexId, Axes { last, copy }: Axes<'_>) -> u64 {
+    let end = last.get(&place.buffer).copied().unwrap_or(place.at.len().wrapping_sub(1));
+    let own = far(place, index, end);
+    copy.filter(|(buffer, _)| *buffer == place.buffer).map_or(own, |(_, axis)| own.min(far(place, index, axis)))
+}
+
+/// What it costs that lanes over an index access a place, with an axis as the last: nothing for neighbours and one place, less for places a few apart than
+/// for others. A column that is a literal is one of a few, as a coordinate of points or a channel of pictures.
+fn far(place: &Place, index: IndexId, last: usize) -> u64 {
     let rank = place.at.len();
-    let last = last.get(&place.buffer).copied().unwrap_or(rank.wrapping_sub(1));
     let in_rows = last.wrapping_add(1) == rank && place.at.last().is_some_and(|a| a.as_constant().is_some());
     let varying = place.at.iter().enumerate().filter(|(_, a)| a.mentions(index));
     let cost = |(at, a): (usize, &Affine)| match a.coefficient(&Var::Index(index)) {

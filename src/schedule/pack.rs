@@ -7,7 +7,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::layout::{Last, Path, move_last, paths, strided_inside, total, weight};
+use super::layout::{
+    Axes, Last, Path, apart, lanes, move_last, paths, strided_inside, strided_together, total, weight,
+};
 use super::machine;
 use super::machine::SHORT;
 use super::unroll_outer::few;
@@ -18,6 +20,8 @@ use crate::loops::{Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, 
 /// How deep the loops must be that gain from a copy, and how much.
 const DEPTH: usize = 2;
 const GAIN: u64 = machine::INNERMOST / 2;
+/// What it costs to copy a number, beside accesses to places far apart.
+const COPIED: u64 = machine::FAR * machine::INNERMOST;
 
 /// A copy of a parameter in which an axis is the last.
 pub(super) struct Copy {
@@ -67,6 +71,67 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     nests.splice(0..0, made);
     serve(program);
     Ok(())
+}
+
+/// Copies intermediate tensors that have their order of axes, where nests read them in another one as well: behind the nests that write them.
+pub(super) fn intermediates(program: &mut Program) -> Result<()> {
+    let copies: Vec<BufferId> = copies(program).into_iter().map(|copy| copy.to).collect();
+    let is_free =
+        |id: &BufferId, b: &Buffer| b.kind == BufferKind::Workspace && b.entries.is_none() && !copies.contains(id);
+    let free = program.buffers.iter().filter(|(id, b)| is_free(id, b) && b.dims.len() >= 2).map(|(id, _)| id);
+    for id in free.collect::<Vec<_>>() {
+        let Some(writer) = program.nests.iter().rposition(|nest| nest.buffers.contains(&id)) else { continue };
+        let rank = program.buffers[id].dims.len();
+        let readers = &program.nests[writer + 1..];
+        let read_again = |nest: &&Nest| paths(nest).iter().any(|path| reads_all_again(path, id, &program.buffers[id]));
+        let readers: Vec<Vec<Path<'_>>> = readers.iter().filter(read_again).map(paths).collect();
+        let (last, own) = (Last::new(), Axes { last: &Last::new(), copy: None });
+        let gain = |axis: usize| {
+            let both = Axes { last: &last, copy: Some((id, axis)) };
+            total(
+                readers.iter().map(|paths| strided_together(paths, own).saturating_sub(strided_together(paths, both))),
+            )
+        };
+        let best = (0..rank.saturating_sub(1)).map(|axis| (gain(axis), Reverse(axis))).max();
+        // The copy reads places far apart, or writes there.
+        let least = weight(rank).saturating_mul(2 * GAIN * COPIED);
+        if let Some((_, Reverse(axis))) = best.filter(|(gain, _)| *gain > least) {
+            let nest = copied(id, axis, &mut program.buffers)?;
+            let to = nest.buffers[0];
+            program.nests.insert(writer + 1, nest);
+            for nest in &mut program.nests[writer + 2..] {
+                let both = Axes { last: &last, copy: Some((id, axis)) };
+                let paths = paths(nest);
+                let lanes = lanes(&paths, both);
+                let innermost = |path: &Path<'_>| path.around.last().map(|l| l.index);
+                let lanes = paths.iter().zip(lanes).filter_map(|(path, lanes)| Some((innermost(path)?, lanes?)));
+                let lanes: BTreeMap<IndexId, IndexId> = lanes.collect();
+                read_copy(&mut nest.body, &Copy { param: id, axis, to }, None, &lanes);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Has innermost loops load from a copy what lanes over an index find closer there.
+fn read_copy(body: &mut [Stmt], copy: &Copy, lanes: Option<IndexId>, all: &BTreeMap<IndexId, IndexId>) {
+    for stmt in body {
+        match stmt {
+            Stmt::For { index, body, .. } => read_copy(body, copy, all.get(index).copied(), all),
+            Stmt::If { body, .. } => read_copy(body, copy, lanes, all),
+            Stmt::Define(_, Real::Load(place)) if place.buffer == copy.param => {
+                let last = Last::new();
+                let own = Axes { last: &last, copy: None };
+                let moved = Last::from([(copy.param, copy.axis)]);
+                let other = Axes { last: &moved, copy: None };
+                if lanes.is_some_and(|i| apart(place, i, other) < apart(place, i, own)) {
+                    place.buffer = copy.to;
+                    move_last(&mut place.at, copy.axis);
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// The copies that a program begins with.

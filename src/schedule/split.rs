@@ -11,9 +11,11 @@
 //! and the same for `0 <= i - a`, with the loops the other way round. Each value is in exactly one of the two, and they come in the same order,
 //! so this holds whatever the statements do. It is done where `A` has a loop: what is left in each of the two can then run in lanes, and be
 //! interleaved. The loop at the top of a nest stays whole, since nests over the same rows become one; so does a loop that would be copied
-//! again and again. Of loops around others [rows at the borders](rows) are told from the rest. [Innermost loops](innermost) are cut at all their
-//! tests, and loops around sums over a few places next to them where these places [are others](taps).
+//! again and again. Loops over a few values that are tested [against each other](few) become statements. Of loops around others
+//! [rows at the borders](rows) are told from the rest. [Innermost loops](innermost) are cut at all their tests, and loops around sums over a few
+//! places next to them where these places [are others](taps).
 
+mod few;
 pub(super) mod innermost;
 pub(super) mod rows;
 pub(super) mod taps;
@@ -30,10 +32,11 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     let facts = program.signature.facts();
     for nest in &mut program.nests {
         inside_of_loops(nest, &Decision::Split {}, inside)?;
+        let few = few::unroll(nest)?;
         if rows::tell(nest, &facts)? {
             nest.decisions.push(Decision::Borders {});
         }
-        if innermost::cut(nest, &facts)? {
+        if innermost::cut(nest, &facts)? || few {
             nest.decisions.push(Decision::Decided {});
         }
         if taps::cut(nest, &facts)? {
@@ -106,30 +109,30 @@ fn in_two(stmt: &Stmt, names: &mut Fresh) -> Checked<Option<[Stmt; 2]>> {
     };
     Ok(Some(if sign < 0 {
         [
-            part(*index, lower.clone(), and(upper, rest.clone(), -1)?, with),
-            part(other, and(lower, rest.add_constant(1)?, 1)?, upper.clone(), without),
+            part(*index, lower.clone(), and(upper, Bound::exact(rest.clone()), -1)?, with),
+            part(other, and(lower, Bound::exact(rest.add_constant(1)?), 1)?, upper.clone(), without),
         ]
     } else {
         let first = rest.scale(-1)?;
         [
-            part(other, lower.clone(), and(upper, first.add_constant(-1)?, -1)?, without),
-            part(*index, and(lower, first, 1)?, upper.clone(), with),
+            part(other, lower.clone(), and(upper, Bound::exact(first.add_constant(-1)?), -1)?, without),
+            part(*index, and(lower, Bound::exact(first), 1)?, upper.clone(), with),
         ]
     }))
 }
 
 /// Bounds and one more, instead of one that is a literal away, where it is tighter than that: with `sign` 1 lower ones.
-fn and(bounds: &[Bound], a: Affine, sign: i64) -> Checked<Vec<Bound>> {
+fn and(bounds: &[Bound], new: Bound, sign: i64) -> Checked<Vec<Bound>> {
     let mut all = bounds.to_vec();
-    for bound in all.iter_mut().filter(|bound| bound.divisor == 1) {
-        if let Some(more) = a.sub(&bound.numerator)?.as_constant() {
+    for bound in all.iter_mut().filter(|bound| bound.divisor == new.divisor) {
+        if let Some(more) = new.numerator.sub(&bound.numerator)?.as_constant() {
             if more.saturating_mul(sign) > 0 {
-                bound.numerator = a;
+                *bound = new;
             }
             return Ok(all);
         }
     }
-    all.push(Bound::exact(a));
+    all.push(new);
     Ok(all)
 }
 

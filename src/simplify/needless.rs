@@ -53,6 +53,9 @@ const MAX_PASSES: usize = 4;
 /// How far operands of operands are asked where they are zero.
 const MAX_DEPTH: usize = 3;
 
+/// The same, where one of several tests of computed numbers holds: those of the terms of a sum.
+const MAX_DEPTH_OF_TESTS: usize = 8;
+
 /// How many cases are looked at where sums are not zero.
 const MAX_CASES: usize = 4;
 
@@ -333,7 +336,7 @@ impl Pass<'_, '_, '_> {
             let atom = param.storage.stored_at(&at);
             let known = atom.is_true() || guard.is_false() || guard.conjuncts().contains(&atom);
             let holds = std::slice::from_ref(guard);
-            if !known && !self.facts(&slots(&all), holds, &[])?.iter().all(|facts| facts.proves(&atom)) {
+            if !known && !self.facts(&slots(&all), holds, &[], MAX_DEPTH)?.iter().all(|facts| facts.proves(&atom)) {
                 return Ok(false);
             }
         }
@@ -404,8 +407,14 @@ impl Pass<'_, '_, '_> {
         Ok(Pred::all(kept))
     }
 
-    /// Whether a conjunct saves no work for large sizes: an `exists` if there are more entries than places.
+    /// Whether a conjunct saves no work for large sizes: an `exists` if there are more entries than places, and one of several tests of computed numbers
+    /// before a product without a sum.
     fn restricts_nothing(&self, p: &Pred, others: &[Pred], (ranges, rank): (&[(IndexId, Size)], usize)) -> bool {
+        // To find out takes as long as the product, and what is summed in its factors has guards of its own.
+        let no_loop = || self.current.is_some_and(|x| self.program.stmts[x].has_no_loop(&self.program.signature));
+        if matches!(p, Pred::Any(_)) && is_computed(p) && no_loop() {
+            return true;
+        }
         let around = Pred::all(others.iter().cloned());
         if let Some(counting) = self.counting {
             let (gens, sums) = ranges.split_at(rank.min(ranges.len()));
@@ -517,7 +526,8 @@ impl Pass<'_, '_, '_> {
         factors: &[Element],
     ) -> Result<bool> {
         self.trust = trust;
-        let obligation = Obligation { goal, cases: self.facts(ranges, holds, factors)? };
+        let depth = if matches!(goal, Pred::Any(_)) && is_computed(&goal) { MAX_DEPTH_OF_TESTS } else { MAX_DEPTH };
+        let obligation = Obligation { goal, cases: self.facts(ranges, holds, factors, depth)? };
         let proved = obligation.is_proved();
         if proved {
             self.obligations.push(obligation);
@@ -526,7 +536,13 @@ impl Pass<'_, '_, '_> {
     }
 
     /// What holds where some predicates hold, the supports of tensors among them, and some elements are not zero, in each of several cases.
-    fn facts(&mut self, ranges: &[(IndexId, Size)], holds: &[Pred], factors: &[Element]) -> Result<Vec<Facts>> {
+    fn facts(
+        &mut self,
+        ranges: &[(IndexId, Size)],
+        holds: &[Pred],
+        factors: &[Element],
+        depth: usize,
+    ) -> Result<Vec<Facts>> {
         let mut cases = vec![self.program.signature.facts().under(ranges, holds)];
         if self.options.tier >= Tier::Finite {
             let supports = holds.iter().flat_map(Pred::conjuncts).filter_map(|p| match p {
@@ -536,7 +552,7 @@ impl Pass<'_, '_, '_> {
                 _ => None,
             });
             for (x, at) in supports.chain(factors.iter().map(|(x, at)| (*x, at.as_slice()))) {
-                self.nonzero(x, at, MAX_DEPTH, &mut cases)?;
+                self.nonzero(x, at, depth, &mut cases)?;
             }
         }
         Ok(cases)

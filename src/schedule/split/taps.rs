@@ -292,13 +292,13 @@ impl Cutter {
         let (mut low, mut high) = (lower.clone(), upper.clone());
         let mut pieces = Vec::new();
         if let Some(from) = from {
-            let upper = and(upper, from.add_constant(-1)?, -1)?;
+            let upper = and(upper, moved(&from, -1)?, -1)?;
             pieces.push(self.piece(*index, Domain::Range { lower: lower.clone(), upper }, &body)?);
             low = and(&low, from, 1)?;
         }
         let end = match to {
             Some(to) => {
-                let lower = and(&low, to.add_constant(1)?, 1)?;
+                let lower = and(&low, moved(&to, 1)?, 1)?;
                 high = and(&high, to, -1)?;
                 Some(self.piece(*index, Domain::Range { lower, upper: upper.clone() }, &body)?)
             }
@@ -370,10 +370,18 @@ fn range(from: Affine, to: Bound) -> Domain {
     Domain::Range { lower: vec![Bound::exact(from)], upper: vec![to] }
 }
 
-/// Whether a statement stores at the places of an index, or adds to a register.
+/// Whether a statement stores at the places of an index, or adds to a register; or does so for a few values, or under a test.
+// Loops nest to a bounded depth.
 fn is_own(stmt: &Stmt, index: IndexId) -> bool {
-    let stores = stmt.store().is_some_and(|place| place.at.iter().any(|a| a.mentions(index)));
-    stores || matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..))
+    match stmt {
+        Stmt::Accumulate(..) | Stmt::MulAdd(..) => true,
+        Stmt::If { body, .. } => body.iter().any(|stmt| is_own(stmt, index)),
+        Stmt::For { domain: Domain::Range { lower, upper }, body, .. } => {
+            let is_few = Sum { lower, upper }.taps().is_some();
+            is_few && changes_outside(body) && body.iter().any(|stmt| is_own(stmt, index))
+        }
+        stmt => stmt.store().is_some_and(|place| place.at.iter().any(|a| a.mentions(index))),
+    }
 }
 
 /// The divisor that both ends of a sum have that follow an index.
@@ -420,24 +428,31 @@ fn shortened(bound: &Bound) -> Checked<Bound> {
 /// From where, and up to where, sums have all of their taps.
 #[derive(Default)]
 struct Middle {
-    from: Vec<Affine>,
-    to: Vec<Affine>,
+    from: Vec<Bound>,
+    to: Vec<Bound>,
 }
 
-/// Of expressions that are literals apart the greatest, or with `sign` -1 the least; there may be none.
-fn one_of(all: Vec<Affine>, sign: i64) -> Checked<Option<Option<Affine>>> {
-    let mut best: Option<Affine> = None;
-    for a in all {
+/// Of bounds that are literals apart the greatest, or with `sign` -1 the least; there may be none.
+fn one_of(all: Vec<Bound>, sign: i64) -> Checked<Option<Option<Bound>>> {
+    let mut best: Option<Bound> = None;
+    for bound in all {
         best = match best {
-            None => Some(a),
-            Some(b) => match a.sub(&b)?.as_constant() {
-                Some(more) if more.saturating_mul(sign) > 0 => Some(a),
-                Some(_) => Some(b),
+            None => Some(bound),
+            Some(other) if other.divisor != bound.divisor => return Ok(None),
+            Some(other) => match bound.numerator.sub(&other.numerator)?.as_constant() {
+                Some(more) if more.saturating_mul(sign) > 0 => Some(bound),
+                Some(_) => Some(other),
                 None => return Ok(None),
             },
         };
     }
     Ok(Some(best))
+}
+
+/// `floor(a / d) + n`.
+fn moved(bound: &Bound, n: i64) -> Checked<Bound> {
+    let numerator = bound.numerator.add_constant(bound.divisor.saturating_mul(n))?;
+    Ok(Bound { numerator, divisor: bound.divisor })
 }
 
 /// The statements with all taps, where they are those, and whether sums have others at borders; nothing where a bound is none of these.
@@ -508,13 +523,16 @@ fn may_go(bound: &Bound, end: &Affine, sign: i64, i: IndexId, known: &Facts, mid
         return Ok(true);
     }
     let Some((k, rest)) = room.split(i) else { return Ok(false) };
-    if !rest.is_size() {
+    if !rest.is_size() || k == 0 || k.unsigned_abs() > FEW.unsigned_abs() {
         return Ok(false);
     }
-    match k {
-        1 => middle.from.push(rest.scale(-1)?),
-        -1 => middle.to.push(rest),
-        _ => return Ok(false),
+    // k*i + rest >= 0 from ceil(-rest / k) on, or up to floor(rest / -k).
+    match k > 0 {
+        true => {
+            let numerator = rest.scale(-1)?.add_constant(k - 1)?;
+            middle.from.push(shortened(&Bound { numerator, divisor: k })?);
+        }
+        false => middle.to.push(shortened(&Bound { numerator: rest, divisor: -k })?),
     }
     Ok(true)
 }
