@@ -19,11 +19,11 @@
 //! | `interchange` | the loop over rows that were just written comes first | one nest a tensor | exact |
 //! | `windows` | loops over a few offsets come outside of the one over the places that have the window | one nest a tensor | reassociates |
 //! | `unswitch` | loops are told apart by what they test and was known before them | | exact |
-//! | `split` | loops are cut where a test of their index begins to hold | | exact |
+//! | `split` | loops are cut where a test of their index begins to hold, or become statements where there are a few | | exact |
 //! | `unroll-extrema` | of a few numbers each is compared with the best, whose place is not looked for | loops cut at tests | exact |
 //! | `if-conversion` | what is done under tests of numbers is done in any case, and chosen | | exact |
 //! | `pack` | a copy of a parameter with its axes in the order of the lanes | | exact |
-//! | `layout` | axes of intermediate tensors in the order of the lanes | | exact |
+//! | `layout` | axes of intermediate tensors in the order of the lanes; copies of those that are read in two orders | | exact |
 //! | `fuse` | nests over the same rows become one | layouts | exact |
 //! | `unroll` | rows of much arithmetic become straight-line code, in registers | fused rows | exact |
 //! | `merge` | loops over the same range, beside each other in a row, become one | fused rows | exact |

@@ -3,6 +3,9 @@
 //! A parameter has the order of axes that its owner gave it. Where an innermost loop loads from places far apart, and the nest reads the whole
 //! parameter more than once, a copy in which these are neighbours costs less than the loads it saves. A copy serves all nests, but for innermost loops
 //! whose neighbours are those of the parameter.
+//!
+//! An intermediate tensor has the order of axes that suits its readers best. Where that is none, as a loop that has lanes reads it along two of its axes,
+//! it is there in two orders: [`layout`](super::layout) asks for such [copies](intermediates) behind the nests that write them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
