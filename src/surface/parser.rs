@@ -11,6 +11,7 @@
 //!          | binder (name "<" expr),+ "." expr | binder "(" (name "<" expr),+ ")" ["."] expr
 //!          | "iterate" pattern "=" expr "while" pred ["," "at" "most" expr] "." expr
 //!          | "fixpoint" pattern "=" expr ["while" pred] "," "at" "most" expr "." expr
+//!          | "unfold" pattern "=" expr "while" pred "," "at" "most" expr "." expr
 //!          | ("fold" | "scan") name "<" expr ["down"] "," pattern "=" expr "." expr
 //!          | "if" expr "then" expr "else" expr | "[" expr "]" [["*"] expr]
 //!          | "[" expr "," expr,+ "]" | operators
@@ -50,7 +51,7 @@
 //! | `misread` | what is right and easily misread |
 //! | `parts` | parts of axes, `x[a:b]` |
 //! | `recovery` | how reading goes on behind a mistake |
-//! | `scan` | `fold`, `scan`, `iterate` and `fixpoint` |
+//! | `scan` | `fold`, `scan`, `iterate`, `fixpoint` and `unfold` |
 
 mod binders;
 mod brackets;
@@ -141,6 +142,7 @@ fn starts_operand(token: Token) -> bool {
                 | Token::Scan
                 | Token::Iterate
                 | Token::Fixpoint
+                | Token::Unfold
                 | Token::Fn
                 | Token::Number { .. }
                 | Token::LeftParen

@@ -424,7 +424,7 @@ impl Maker {
             })
             .collect();
         let mut inner = scope.clone();
-        let iterates = self.is_real && !is_scan && self.chance(25);
+        let iterates = self.is_real && self.chance(25);
         let index = self.index(steps, scope);
         if !iterates {
             inner.add_index(&index, steps);
@@ -455,7 +455,17 @@ impl Maker {
         let down = if self.chance(40) { " down" } else { "" };
         let (names, inits, next) = (tuple(&names), tuple(&inits), tuple(&next));
         if let Some(goes_on) = goes_on {
-            return format!("(iterate {names} = {inits} while {goes_on}, at most {steps}. {body}{next})");
+            let word = if is_scan { "unfold" } else { "iterate" };
+            let loops = format!("{word} {names} = {inits} while {goes_on}, at most {steps}. {body}{next}");
+            let is_number = states.len() == 1 && states[0].is_empty();
+            return match is_scan {
+                true if is_number && self.chance(50) => {
+                    let path = steps.longer(1);
+                    format!("(let k', p' = {loops} in gen t' < {path}. [t' <= k'] * p'[t'] + [k' < t'] * k')")
+                }
+                true => format!("(snd ({loops}))"),
+                false => format!("({loops})"),
+            };
         }
         format!("({word} {index} < {steps}{down}, {names} = {inits}. {body}{next})")
     }
