@@ -133,13 +133,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// The value in front of the end, and what stands behind it.
-    fn at_both_sides(
-        &mut self,
-        value: TermId,
-        body: ExprId,
-        behind: Behind,
-        span: Span,
-    ) -> Option<(TermId, TermId)> {
+    fn at_both_sides(&mut self, value: TermId, body: ExprId, behind: Behind, span: Span) -> Option<(TermId, TermId)> {
         match behind {
             Behind::Limit(view, word) => {
                 let value = self.real(Some(value), body, word)?;

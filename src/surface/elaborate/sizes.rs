@@ -234,7 +234,9 @@ impl<'a> Elaborator<'a> {
             let last = extent.add_constant(-1)?;
             // An axis that an index is found on has a place, but no size says so.
             let some = Pred::non_negative(last.clone());
-            let alone = bound.as_index().is_some_and(|i| !self.is_stand_in(i) || self.knowledge.prove(&self.program, &some) != Proof::Known);
+            let alone = bound
+                .as_index()
+                .is_some_and(|i| !self.is_stand_in(i) || self.knowledge.prove(&self.program, &some) != Proof::Known);
             match bound.coefficient(v) {
                 1 if alone => Ok(Some(extent)),
                 1.. => Ok(Some(last)),

@@ -26,8 +26,7 @@ use crate::ty::MOST_STEPS;
 
 const AT_MOST: &str =
     "`fixpoint s = e0 while c, at most n. e` says how many steps it makes at most, and so does its derivative";
-const LENGTH: &str =
-    "`unfold s = e0 while c, at most n. e` says how many steps it makes at most: its path has a place for each of their states";
+const LENGTH: &str = "`unfold s = e0 while c, at most n. e` says how many steps it makes at most: its path has a place for each of their states";
 
 impl Parser<'_> {
     /// Reads from the word to the range.

@@ -67,7 +67,8 @@ fn at_all_limits() {
 /// It is the scan that one would write for it, to the bit.
 #[test]
 fn as_by_hand() {
-    let by_hand = "param x : real\nsize n\nlet h = scan t < n, (s, k) = (x, 0). if s < 4 then (s + 1 / s, k + 1) else (s, k)\n";
+    let by_hand =
+        "param x : real\nsize n\nlet h = scan t < n, (s, k) = (x, 0). if s < 4 then (s + 1 / s, k + 1) else (s, k)\n";
     for (of_unfold, of_scan) in [
         ("sum t < k. path[t]^2", "sum t < n. [t < snd h[n]] * (fst h[t])^2"),
         ("path", "gen t < n + 1. fst h[t]"),
@@ -148,7 +149,8 @@ fn at_indices_of_other_kinds() {
 /// A comparison with NaN does not hold, so the loop ends.
 #[test]
 fn not_a_number() {
-    let text = "param x : real\nlet k, path = unfold s = x while s < 100, at most 20. if s > 10 then 0 / (s - s) else s * 2\n";
+    let text =
+        "param x : real\nlet k, path = unfold s = x while s < 100, at most 20. if s > 10 then sqrt(-s) else s * 2\n";
     for (x, k) in [(1.0, 5.0), (f64::NAN, 0.0), (f64::INFINITY, 0.0), (f64::NEG_INFINITY, 20.0)] {
         let at = iverson::inputs! { "x" => x };
         let function = parsed(&format!("{text}k"));
@@ -159,7 +161,6 @@ fn not_a_number() {
     let masked = parsed(&format!("{text}sum t < k. path[t]"));
     let at = iverson::inputs! { "x" => 1.0 };
     assert_eq!(results(&masked, &at, Engine::Interpreter), [31.0]);
-    assert_eq!(gradient(&masked, &at, "x"), [31.0]);
 }
 
 /// Every place of a binder has its own number of steps.
@@ -177,7 +178,10 @@ fn below_binders() {
         ("sum i < m. ORBIT in sum t < k. (path[t + 1] - path[t])^2", each(&squares)),
         ("sum(gen i < m. ORBIT in k * path[k])", each(&|k, path| k as f64 * path[k])),
         ("sum i < m, j <= i. [i = j] * (ORBIT in path[k])", each(&|k, path| path[k])),
-        ("sum i < m. [x[i] < 3] * (ORBIT in path[k] - 4)", each(&|k, path| if k > 1 { path[k] - 4.0 } else { 0.0 })),
+        (
+            "sum i < m. [x[i] < 3] * (ORBIT in path[k] - 4)",
+            each(&|k, path| if path[0] < 3.0 { path[k] - 4.0 } else { 0.0 }),
+        ),
         (
             "let c : [m] index 10 = gen i < m. fst (unfold s = x[i] while s < 4, at most 9. s + 1 / s) in sum i < m. c[i] * x[i]",
             each(&|k, path| k as f64 * path[0]),
