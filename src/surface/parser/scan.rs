@@ -240,7 +240,7 @@ impl Parser<'_> {
     /// The state of an `unfold` with the number of steps made, `(s, k) = (e0, 0)`, and the name of the number, which nobody can write.
     fn counted(&mut self, state: Pattern, init: ExprId, start: Span) -> (Pattern, ExprId, Option<Name>) {
         let span = self.ast.spans.get(init).copied().unwrap_or_default();
-        let zero = self.node(Expr::Number { value: 0.0, integer: Some(0) }, span).id;
+        let zero = self.node(Expr::Number { value: 0.0, integer: Some(0) }, start).id;
         let init = self.node(Expr::Pair(init, zero), span).id;
         let count = Name { text: "count ..".to_owned(), span: start };
         let state = Pattern::Pair(start, Box::new(state), Box::new(Pattern::Name(count.clone())));
@@ -251,9 +251,9 @@ impl Parser<'_> {
     pub(super) fn iterate_step(&mut self, cond: ExprId, state: Name, count: Option<Name>, next: Operand) -> Operand {
         let mut step = next;
         if let Some(count) = count {
-            let made = self.node(Expr::Name(count.text), next.span);
-            let one = self.node(Expr::Number { value: 1.0, integer: Some(1) }, next.span);
-            let made = self.node(Expr::Binary(BinaryOp::Add, made.id, one.id), next.span);
+            let made = self.node(Expr::Name(count.text), count.span);
+            let one = self.node(Expr::Number { value: 1.0, integer: Some(1) }, count.span);
+            let made = self.node(Expr::Binary(BinaryOp::Add, made.id, one.id), count.span);
             step = self.node(Expr::Pair(next.id, made.id), next.span);
         }
         let before = self.node(Expr::Name(state.text), state.span);

@@ -455,17 +455,8 @@ impl Maker {
         let down = if self.chance(40) { " down" } else { "" };
         let (names, inits, next) = (tuple(&names), tuple(&inits), tuple(&next));
         if let Some(goes_on) = goes_on {
-            let word = if is_scan { "unfold" } else { "iterate" };
-            let loops = format!("{word} {names} = {inits} while {goes_on}, at most {steps}. {body}{next}");
-            let is_number = states.len() == 1 && states[0].is_empty();
-            return match is_scan {
-                true if is_number && self.chance(50) => {
-                    let path = steps.longer(1);
-                    format!("(let k', p' = {loops} in gen t' < {path}. [t' <= k'] * p'[t'] + [k' < t'] * k')")
-                }
-                true => format!("(snd ({loops}))"),
-                false => format!("({loops})"),
-            };
+            let (word, end) = if is_scan { ("(snd (unfold", "))") } else { ("(iterate", ")") };
+            return format!("{word} {names} = {inits} while {goes_on}, at most {steps}. {body}{next}{end}");
         }
         format!("({word} {index} < {steps}{down}, {names} = {inits}. {body}{next})")
     }
