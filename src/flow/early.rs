@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::build::Builder;
 use super::data::{Call, Early, Leaf, Loops, Program, Scan, Stmt, ValueId, scans, with_scans};
 use super::join::join;
-use super::leaf::{Joined, Small, sources};
+use super::leaf::{Joined, sources};
 use super::lift;
 use crate::base::{Id, IndexId, ParamId, SizeId, VarId};
 use crate::error::{Error, Result};
@@ -156,26 +156,26 @@ fn fill_paths(flow: &mut Builder, scan: &mut Scan, most: &Size, read: &BTreeSet<
         let ty = flow.tensor(states.clone(), element);
         flow.retype(whole, ty);
         let dims = flow.dims(whole)?;
-        let mut small = Small { flow, loops: &loops };
-        let made = small.gather_where(&name, state.path, &dims, |gens| {
-            let place = gens.iter().map(|i| Affine::index(*i)).collect();
-            Ok((Pred::le(&first(gens)?, &steps)?, place))
-        })?;
-        let behind = small.gather_where(&name, state.last, &dims, |gens| {
-            let place = gens.iter().skip(1).map(|i| Affine::index(*i)).collect();
-            Ok((Pred::lt(&steps, &first(gens)?)?, place))
-        })?;
-        let parts: Vec<ValueId> = [&made, &behind].iter().flat_map(|leaf| leaf.gives.iter().copied()).collect();
-        let mut sum = small.sum(&name, &parts)?;
-        sum.gives = vec![whole];
-        leaves.extend([made, behind, sum]);
+        let axes = flow.dims(state.path)?;
+        let mut joined = Joined::new(flow);
+        let (made, last) = (joined.read(state.path, axes.clone()), joined.read(state.last, dims[1..].to_vec()));
+        let builder = &mut joined.builder;
+        let gens = builder.fresh_indices(&dims);
+        let indices: Vec<IndexId> = gens.iter().map(|(i, _)| *i).collect();
+        let (Some(t), Some(length)) = (indices.first().copied(), axes.first().cloned()) else {
+            return Err(Error::bug(PASS, "a path without an axis"));
+        };
+        let (t, at) = (Affine::index(t), builder.fresh_index());
+        let place = |first: Option<IndexId>| first.into_iter().chain(indices[1..].iter().copied()).collect();
+        let here = Pred::equal(&Affine::index(at), &t)?;
+        let made = Operand { var: made, indices: place(Some(at)) };
+        let made = builder.contract(&gens, &[(at, length)], here, vec![made])?;
+        let last = builder.contract(&gens, &[], Pred::True, vec![Operand { var: last, indices: place(None) }])?;
+        let sum = builder.add(&gens, [(Pred::le(&t, &steps)?, made), (Pred::lt(&steps, &t)?, last)])?;
+        joined.give(whole, sum);
+        leaves.push(joined.finish(flow, &loops, vec![whole])?);
     }
     Ok(leaves)
-}
-
-/// The first index, that of the states of a path.
-fn first(gens: &[IndexId]) -> Result<Affine> {
-    gens.first().map(|i| Affine::index(*i)).ok_or_else(|| Error::bug(PASS, "a path without an axis"))
 }
 
 /// Which elements of the states change in a step: axes and a guard over the first indices. Nothing where that is not known, or depends on the step.

@@ -144,11 +144,15 @@ impl Joined {
         let outer = leaf.outer_params();
         self.statements(&leaf.program, outer, sources, &mut |joined, _, stmt| {
             let stmt = resized(stmt, of)?;
-            match stmt.rhs {
+            let var = match stmt.rhs {
                 Rhs::Input { .. } => joined.input(&stmt, outer, sources),
                 _ => joined.builder.push(&stmt),
-            }
-            .map(Some)
+            }?;
+            // [true] * x + [false] * y  ==  x
+            Ok(Some(match &joined.builder.stmt(var).rhs {
+                Rhs::Add([(Pred::True, x), (q, _)] | [(q, _), (Pred::True, x)]) if q.is_false() => *x,
+                _ => var,
+            }))
         })
     }
 

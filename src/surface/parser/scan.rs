@@ -270,7 +270,7 @@ impl Parser<'_> {
         let mut lexer = self.lexer.clone();
         let is_unfold = self.token() == Token::Equal && lexer.next(&mut Vec::new()).token == Token::Unfold;
         if !is_unfold && self.diagnostics.len() == before {
-            let message = "two names of a `let` are the steps and the path of an `unfold`, found another value";
+            let message = "expected an `unfold` behind two names of a `let`, found another value";
             let help = "a pair is taken apart by `let (a, b) = e`, and two variables are `let a = e, b = f`";
             self.report(Diagnostic::new("unexpected-token", comma, message).help(help));
         }

@@ -1,6 +1,7 @@
 //! All states of loops that data end, and ranges that end at the number of their steps: values by plain loops, derivatives by each other.
 
 use iverson::Function;
+use iverson::ir::flow::Stmt;
 use iverson::kernel::Engine;
 use iverson::tensor::Inputs;
 
@@ -222,6 +223,29 @@ fn states_of_parts() {
         judge(&text, &function, &at);
         engines(&text, &at);
     }
+}
+
+/// However many steps there may be, no more are made than the data ask for, and the path is filled up behind them.
+#[test]
+fn steps_that_may_be_are_not_made() {
+    for inside in ["path[k]^2 / k", "(sum t < k. path[t + 1] / (1 + path[t])) + path[n] + path[n - 1]"] {
+        let text = format!("{GROWN}{inside}").replace("size n\n", "size n\nassume n >= 1\n");
+        let function = parsed(&text);
+        let flow = function.flow().expect("it has loops");
+        let is_early = |stmt: &Stmt| if let Stmt::Scan(scan) = stmt { Some(scan.early.is_some()) } else { None };
+        assert_eq!(flow.body.iter().filter_map(is_early).collect::<Vec<_>>(), [true], "{text}");
+        let both = function.value_and_gradient(["x"]).expect("it has a gradient");
+        let found = [9, 30_000].map(|n| {
+            let mut at = iverson::inputs! { "x" => 1.0 };
+            at.size("n", n);
+            results(&both, &at, Engine::Interpreter)
+        });
+        for (a, b) in found[0].iter().zip(&found[1]) {
+            close(&text, *b, *a, 1e-14);
+        }
+    }
+    let source = parsed(&format!("{GROWN}path[k]")).value_and_gradient(["x"]).expect("it has a gradient");
+    assert!(source.rust_source().expect("it is written").contains("break;"));
 }
 
 /// By small differences, where the number of steps does not change.
