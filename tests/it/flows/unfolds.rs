@@ -1,6 +1,7 @@
 //! All states of loops that data end, and ranges that end at the number of their steps: values by plain loops, derivatives by each other.
 
 use iverson::Function;
+use iverson::builder::{Builder, sum, unfold};
 use iverson::ir::flow::Stmt;
 use iverson::kernel::Engine;
 use iverson::tensor::Inputs;
@@ -246,6 +247,36 @@ fn steps_that_may_be_are_not_made() {
     }
     let source = parsed(&format!("{GROWN}path[k]")).value_and_gradient(["x"]).expect("it has a gradient");
     assert!(source.rust_source().expect("it is written").contains("break;"));
+}
+
+/// Programs made in Rust, with a value that is used below ranges which end at the number of steps, and beside them.
+#[test]
+fn made_in_rust() {
+    let b = Builder::new();
+    let x = b.scalar("x");
+    let grown = unfold(
+        x,
+        20,
+        |s| s.lt(4.0),
+        |s| s + 1.0 / s,
+        |k, path| {
+            let e = (x / 2.0).exp();
+            sum(k, |t| path[t] * e) + sum(k, |t| (path[t + 1] - e) * path[k]) + e * path[0]
+        },
+    );
+    let made = Function::build(&b.finish(grown).expect("it is complete")).expect("it is right");
+    let written = parsed(
+        "param x : real\nlet k, path = unfold s = x while s < 4, at most 20. s + 1 / s\nlet e = exp(x / 2)\n\
+         (sum t < k. path[t] * e) + (sum t < k. (path[t + 1] - e) * path[k]) + e * path[0]",
+    );
+    for x in [1.0, 9.0] {
+        let at = iverson::inputs! { "x" => x };
+        let [a, b] = [&made, &written].map(|function| {
+            let both = function.value_and_gradient(["x"]).expect("it has a gradient");
+            results(&both, &at, Engine::Interpreter)
+        });
+        a.iter().zip(b).for_each(|(a, b)| close("made in Rust", *a, b, 1e-13));
+    }
 }
 
 /// By small differences, where the number of steps does not change.
