@@ -7,7 +7,7 @@
 //!          | "fun" name "(" name,* ")" "=" expr "with" "(" expr,+ ")"
 //! type     = plain | (plain | "(" type,+ ")") "->" type       sizes = "[" expr,+ "]"
 //! plain    = "real" | sizes plain | "(" type,+ ")" | "index" size | name
-//! expr     = "let" (pattern "=" expr),+ ("in" | ";" | line break) expr
+//! expr     = "let" (pattern "=" expr),+ ("in" | ";" | line break) expr | "let" pattern "," pattern "=" expr ("in" | ";" | line break) expr
 //!          | binder (name "<" expr),+ "." expr | binder "(" (name "<" expr),+ ")" ["."] expr
 //!          | "iterate" pattern "=" expr "while" pred ["," "at" "most" expr] "." expr
 //!          | "fixpoint" pattern "=" expr ["while" pred] "," "at" "most" expr "." expr
