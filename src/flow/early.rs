@@ -66,9 +66,15 @@ fn ended(program: &Program, fills: bool) -> Result<Program> {
     // Loops that share an index, as copies of one do, have as many steps.
     let (mut indices, mut shared) = (BTreeSet::new(), BTreeSet::new());
     shared.extend(scans(&program.body).iter().map(|scan| scan.index).filter(|index| !indices.insert(*index)));
+    let finds = |scan: &&&Scan| scan.early.as_ref().is_some_and(|early| early.most != scan.steps);
+    let found: BTreeSet<SizeId> =
+        scans(&program.body).iter().filter(finds).filter_map(|scan| scan.steps.as_size()).collect();
+    let is_found = |v: &Var| matches!(v, Var::Size(n) if found.contains(n));
     let body = with_scans(&program.body, &Loops::new(), &mut |scan, loops, out| {
         let is_path_read = scan.states.iter().any(|state| read.contains(&state.path));
-        let may_end = scan.early.is_none() && scan.implicit.is_none();
+        // One that makes as many steps as another loop has found out says no other number of steps.
+        let follows = scan.steps.terms().iter().any(|(v, _)| is_found(v));
+        let may_end = scan.early.is_none() && scan.implicit.is_none() && !follows;
         let is_shared = shared.contains(&scan.index);
         // Where a path is read it has to be known how long it is.
         let may_fill = fills && loops.is_empty() && !is_shared && changes(&scan).is_some();
