@@ -80,7 +80,7 @@ pub use self::declared::{Function, Map, Relation, Sparse, Type};
 use self::emit::Emit;
 pub use self::expressions::{
     argmax, argmin, exists, fixpoint, fixpoint_at, fold, fold_down, generate, generate as r#gen, iterate, let_, max,
-    mean, min, scan, scan_down, select, sum,
+    mean, min, scan, scan_down, select, sum, unfold,
 };
 use self::graph::{BoundId, Declared, Graph, Kind, NodeId, Shape, Sort};
 pub use self::handles::{Affine, Expr, Guard, Index, Place, Ranges, Real};

@@ -515,6 +515,45 @@ pub fn iterate<'b, R: Real<'b>>(
     Expr::make(builder, kind, vec![steps, init.id, body])
 }
 
+/// `let k, path = unfold s = init while goes_on(s), at most steps. body(s) in inside(k, path)`: the number of steps until the condition does not hold, or
+/// `steps`, and all states, one more than `steps`, of which those behind `k` are the one at `k`. Ranges may end at `k`, but for that of [`generate`].
+///
+/// ```
+/// use iverson::builder::{Builder, sum, unfold};
+///
+/// let b = Builder::new();
+/// let a = b.scalar("a");
+/// let halves = unfold(a, 100, |s| s.gt(1.0), |s| s / 2.0, |k, path| sum(k, |t| path[t] - path[t + 1]));
+/// let halves = iverson::Function::build(&b.finish(halves)?)?;
+/// let results = halves.eval(&iverson::inputs! { "a" => 20.0 })?;
+/// assert_eq!(results["value"].as_scalar(), Some(20.0 - 0.625));
+/// # Ok::<(), iverson::Error>(())
+/// ```
+#[track_caller]
+pub fn unfold<'b, R: Real<'b>, S: Real<'b>>(
+    init: Expr<'b>,
+    steps: impl Affine<'b>,
+    goes_on: impl FnOnce(Expr<'b>) -> Guard<'b>,
+    body: impl FnOnce(Expr<'b>) -> R,
+    inside: impl FnOnce(Index<'b>, Expr<'b>) -> S,
+) -> Expr<'b> {
+    let builder = init.builder;
+    let steps = steps.index(builder).within(builder);
+    let (index, _) = builder.bound_index();
+    let (state, before) = bound_value(builder);
+    // The state is a pair with the number of steps.
+    let (own, made) = (before.fst(), before.snd());
+    let body = select(goes_on(own), body(own).real(builder).pair(made + 1.0), before).within(builder);
+    let kind = Kind::Scan { kind: LoopKind::Unfold, down: false, index, state };
+    let both = Expr::make(builder, kind, vec![steps, init.pair(0.0).id, body]);
+    let (whole, both_again) = bound_value(builder);
+    let (count, k) = builder.bound_index();
+    let inside = inside(k, both_again.snd()).real(builder).within(builder);
+    let found = Index::make(builder, Kind::Fst, vec![both_again.id]);
+    let inside = Expr::make(builder, Kind::Let(count), vec![found.id, inside]);
+    Expr::make(builder, Kind::Let(whole), vec![both.id, inside.id])
+}
+
 /// `fixpoint s = init while goes_on(s), at most steps. body(s)`: what [`iterate`] gives and one step more, taken as the solution of `s = body(s)`. The
 /// derivative is that of the solution, by the implicit function theorem, and not that of the steps.
 ///

@@ -42,7 +42,7 @@ pub(super) enum Kind {
     /// `argmax i < n. v[i]` with operands `n` and `v`.
     Arg(BinderKind, BoundId),
     Let(BoundId),
-    /// `fold index < n, state = e0. e`, or `scan`, `iterate` and `fixpoint` alike, with operands `n`, `e0` and `e`.
+    /// `fold index < n, state = e0. e`, or `scan`, `iterate`, `fixpoint` and `unfold` alike, with operands `n`, `e0` and `e`.
     Scan {
         kind: LoopKind,
         down: bool,

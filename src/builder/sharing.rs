@@ -207,9 +207,11 @@ impl<'g> Sharing<'g> {
             let node = self.node(k);
             match node.kind {
                 _ if !node.repeated => reads.push(Read::Value(k)),
-                Kind::Bound(bound) if node.sort == Sort::Real => {
-                    reads.push(Read::Variable(*self.binders.get(&bound)?));
-                }
+                Kind::Bound(bound) => match self.binders.get(&bound) {
+                    Some(binder) => reads.push(Read::Variable(*binder)),
+                    None if node.sort == Sort::Real => return None,
+                    None => {}
+                },
                 _ => pending.extend(&node.operands),
             }
         }
@@ -234,6 +236,8 @@ impl<'g> Sharing<'g> {
         match step {
             Step::Always => below,
             Step::Under(fact) => self.and(Some(fact.clone()), below),
+            // Where the end is out of scope nothing is known of the range.
+            Step::InRange(_, extent) if self.mentions_variable(*extent) => None,
             Step::InRange(bound, extent) => match below {
                 None => self.fact(Formula::NotEmpty(*extent), vec![], 3, 1),
                 Some(fact) => {
@@ -242,6 +246,19 @@ impl<'g> Sharing<'g> {
                 }
             },
         }
+    }
+
+    /// Whether an index expression mentions an index that a `let` binds, as the number of steps of an `unfold` is.
+    fn mentions_variable(&self, index: NodeId) -> bool {
+        let mut pending = vec![index];
+        while let Some(id) = pending.pop() {
+            let node = &self.graph.nodes[id as usize];
+            match node.kind {
+                Kind::Bound(bound) if self.binders.contains_key(&bound) => return true,
+                _ => pending.extend(&node.operands),
+            }
+        }
+        false
     }
 
     /// Whether a fact can be written where node `k` would be bound: all it reads is bound around that place.

@@ -33,7 +33,7 @@ pub(super) fn lower(program: &term::Program, until: Stage, stages: &mut Stages<'
         };
         flow::join(&flow::outline(program, &mut { leaf })?)
     })?;
-    let flow = bounded(stages, "end-early", flow.stmts(), || flow::end_early(&flow))?;
+    let flow = bounded(stages, "end-early", flow.stmts(), || flow::end_paths_early(&flow))?;
     match until {
         Stage::Simplify => {
             let flow = without_invariant_states(&flow, stages)?;

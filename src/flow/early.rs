@@ -16,10 +16,16 @@
 //! fold t < n, s = a. gen g. [c] * x  ==  if c then fold t < n, s = a. x else fold t < min(n, 1), s = a. 0
 //! ```
 //!
-//! With `n` in the place of `k` the flow means the same, also a derivative of it: what is printed and counted has `n`. Looked at are loops whose last
-//! states alone are read, and whose steps end with the leaf that has the test; if loops are before it, no step mentions the loop index. One inside of
+//! A path that is read elsewhere, as that of an `unfold`, is filled up behind the end. Derivatives have as many steps all the same, since that is a leaf:
+//!
+//! ```text
+//! path  ==  gen t < n + 1. [t <= k] * path'[t] + [k < t] * last       path' of k + 1 states
+//! ```
+//!
+//! With `n` in the place of `k` the flow means the same, also a derivative of it: what is printed and counted has `n`. Looked at are loops whose steps end with the leaf that has the test; if loops are before it, no step mentions the loop index. One inside of
 //! another loop finds out no size: paths would have other lengths in each step; nor does one that shares its index with a copy of it. Both end
-//! early where no path of theirs is read, and a derivative that reads one makes all steps.
+//! early where no path of theirs is read, and a derivative that reads one makes all steps. Paths are filled up in programs as they are written, where
+//! no derivative has been taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,21 +48,49 @@ const PASS: &str = "end-early";
 /// # Errors
 /// [`Error::Overflow`] and [`Error::Bug`].
 pub fn end_early(program: &Program) -> Result<Program> {
+    ended(program, false)
+}
+
+/// The same, of a program as it is written: loops end whose paths are read, too, and what is behind the end is filled up.
+///
+/// # Errors
+/// Those of [`end_early`].
+pub fn end_paths_early(program: &Program) -> Result<Program> {
+    ended(program, true)
+}
+
+fn ended(program: &Program, fills: bool) -> Result<Program> {
     let mut flow = Builder::resume(program);
     let read = program.reads();
     let mut ends = false;
     // Loops that share an index, as copies of one do, have as many steps.
     let (mut indices, mut shared) = (BTreeSet::new(), BTreeSet::new());
     shared.extend(scans(&program.body).iter().map(|scan| scan.index).filter(|index| !indices.insert(*index)));
+    let finds = |scan: &&&Scan| scan.early.as_ref().is_some_and(|early| early.most != scan.steps);
+    let found: BTreeSet<SizeId> =
+        scans(&program.body).iter().filter(finds).filter_map(|scan| scan.steps.as_size()).collect();
+    let is_found = |v: &Var| matches!(v, Var::Size(n) if found.contains(n));
     let body = with_scans(&program.body, &Loops::new(), &mut |scan, loops, out| {
         let is_path_read = scan.states.iter().any(|state| read.contains(&state.path));
-        let may_end = scan.early.is_none() && scan.implicit.is_none();
-        let ending = match may_end && !is_path_read {
-            true => ending(&mut flow, &scan, loops, shared.contains(&scan.index))?,
+        // One that makes as many steps as another loop has found out says no other number of steps.
+        let follows = scan.steps.terms().iter().any(|(v, _)| is_found(v));
+        let may_end = scan.early.is_none() && scan.implicit.is_none() && !follows;
+        let is_shared = shared.contains(&scan.index);
+        // Where a path is read it has to be known how long it is.
+        let may_fill = fills && loops.is_empty() && !is_shared && changes(&scan).is_some();
+        let ending = match may_end && (!is_path_read || may_fill) {
+            true => ending(&mut flow, &scan, loops, is_shared)?,
             false => None,
         };
         ends |= ending.is_some();
-        out.push(Stmt::Scan(ending.unwrap_or(scan)));
+        match ending {
+            Some(mut ending) if is_path_read => {
+                let whole = fill_paths(&mut flow, &mut ending, &scan.steps, &read)?;
+                out.push(Stmt::Scan(ending));
+                out.extend(whole.into_iter().map(Stmt::Leaf));
+            }
+            ending => out.push(Stmt::Scan(ending.unwrap_or(scan))),
+        }
         Ok(())
     })?;
     if !ends {
@@ -114,6 +148,40 @@ fn ending(flow: &mut Builder, scan: &Scan, loops: &Loops, is_shared: bool) -> Re
     }
     let early = Some(Early { changes, most: scan.steps.clone() });
     Ok(Some(Scan { steps, early, body, ..scan.clone() }))
+}
+
+/// Gives the scan other paths, as long as it makes steps, and makes those that are read of them.
+fn fill_paths(flow: &mut Builder, scan: &mut Scan, most: &Size, read: &BTreeSet<ValueId>) -> Result<Vec<Leaf>> {
+    let (steps, states, loops) = (scan.steps.clone(), most.add_constant(1)?, Loops::new());
+    let mut leaves = Vec::new();
+    for state in scan.states.iter_mut().filter(|state| read.contains(&state.path)) {
+        let whole = state.path;
+        let (name, ty) = (flow.get(whole).name.clone(), flow.get(whole).ty);
+        state.path = flow.value(&name, ty, Storage::Dense);
+        let element = flow.get(state.before).ty;
+        let ty = flow.tensor(states.clone(), element);
+        flow.retype(whole, ty);
+        let dims = flow.dims(whole)?;
+        let axes = flow.dims(state.path)?;
+        let mut joined = Joined::new(flow);
+        let (made, last) = (joined.read(state.path, axes.clone()), joined.read(state.last, dims[1..].to_vec()));
+        let builder = &mut joined.builder;
+        let gens = builder.fresh_indices(&dims);
+        let indices: Vec<IndexId> = gens.iter().map(|(i, _)| *i).collect();
+        let (Some(t), Some(length)) = (indices.first().copied(), axes.first().cloned()) else {
+            return Err(Error::bug(PASS, "a path without an axis"));
+        };
+        let (t, at) = (Affine::index(t), builder.fresh_index());
+        let place = |first: Option<IndexId>| first.into_iter().chain(indices[1..].iter().copied()).collect();
+        let here = Pred::equal(&Affine::index(at), &t)?;
+        let made = Operand { var: made, indices: place(Some(at)) };
+        let made = builder.contract(&gens, &[(at, length)], here, vec![made])?;
+        let last = builder.contract(&gens, &[], Pred::True, vec![Operand { var: last, indices: place(None) }])?;
+        let sum = builder.add(&gens, [(Pred::le(&t, &steps)?, made), (Pred::lt(&steps, &t)?, last)])?;
+        joined.give(whole, sum);
+        leaves.push(joined.finish(flow, &loops, vec![whole])?);
+    }
+    Ok(leaves)
 }
 
 /// Which elements of the states change in a step: axes and a guard over the first indices. Nothing where that is not known, or depends on the step.

@@ -144,11 +144,17 @@ impl Joined {
         let outer = leaf.outer_params();
         self.statements(&leaf.program, outer, sources, &mut |joined, _, stmt| {
             let stmt = resized(stmt, of)?;
-            match stmt.rhs {
+            let var = match stmt.rhs {
                 Rhs::Input { .. } => joined.input(&stmt, outer, sources),
                 _ => joined.builder.push(&stmt),
-            }
-            .map(Some)
+            }?;
+            // x + [false] * y  ==  x
+            let builder = &joined.builder;
+            Ok(Some(match &builder.stmt(var).rhs {
+                Rhs::Add([(p, x), (q, y)]) if p.is_true() && (q.is_false() || is_zero(builder, *y)) => *x,
+                Rhs::Add([(p, x), (q, y)]) if q.is_true() && (p.is_false() || is_zero(builder, *x)) => *y,
+                _ => var,
+            }))
         })
     }
 
@@ -245,6 +251,14 @@ pub(super) fn only(leaf: &Leaf, kept: &dyn Fn(ValueId) -> bool, flow: &Builder, 
 /// A leaf with its program replaced by another one over the same parameters.
 pub(super) fn with_program(leaf: &Leaf, program: Program, flow: &Builder, loops: &Loops) -> Result<Leaf> {
     without_unread(Leaf { program, takes: leaf.takes.clone(), gives: leaf.gives.clone() }, flow, loops)
+}
+
+/// Whether a statement is zero as it stands.
+fn is_zero(builder: &tssa::Builder, x: VarId) -> bool {
+    match &builder.stmt(x).rhs {
+        Rhs::Number(Number::Literal(k)) => *k == 0.0,
+        rhs => rhs.guards().next().is_some() && rhs.guards().all(Pred::is_false),
+    }
 }
 
 /// A statement with other lengths, guards and numbers, as sizes are replaced in index expressions.

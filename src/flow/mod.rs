@@ -77,7 +77,7 @@ mod verify;
 pub use adjoint::adjoint;
 pub use build::Builder;
 pub use data::{Call, Early, Leaf, Loops, Output, Program, Scan, State, Stmt, Value, ValueId, split_result};
-pub use early::{end_early, to_the_end};
+pub use early::{end_early, end_paths_early, to_the_end};
 pub use forward::forward;
 pub use gauss_newton::{gauss_newton, gauss_newton_product};
 pub use inits::part_inits;

@@ -102,7 +102,8 @@ pub enum Expr {
     },
     /// `scan index < steps, state = init. body`, or `fold` alike, which gives the last state only. A pattern in the place of the state is a
     /// variable, with `let a = fst p in ..` around the body. `iterate state = init while c, at most steps. e` has the body `if c then e else state`,
-    /// and an index that nobody can write. `fixpoint state = init, at most steps. e` has one, too, and one step, whatever `steps` is.
+    /// and an index that nobody can write. `fixpoint state = init, at most steps. e` has one, too, and one step, whatever `steps` is. The state of
+    /// `unfold state = init while c, at most steps. e` is a pair with the number of steps made, `if c then (e, k + 1) else (state, k)`.
     Scan {
         /// Which.
         kind: LoopKind,
@@ -272,6 +273,7 @@ pub enum LoopKind {
     Scan,
     Iterate,
     Fixpoint,
+    Unfold,
 }
 
 impl LoopKind {
@@ -282,6 +284,7 @@ impl LoopKind {
             LoopKind::Scan => "scan",
             LoopKind::Iterate => "iterate",
             LoopKind::Fixpoint => "fixpoint",
+            LoopKind::Unfold => "unfold",
         }
     }
 }

@@ -261,13 +261,20 @@ impl Starts {
             // The longest first.
             found.insert((start, std::cmp::Reverse(end)));
         };
+        let mut ends: Vec<u32> = Vec::with_capacity(ast.exprs.len());
         for id in ast.exprs.ids() {
-            let Span { start, end } = ast.spans[id];
-            // A `let` goes on to the end of its value.
-            let end = match &ast.exprs[id] {
-                Expr::Let { value, .. } => ast.spans[*value].end.max(start),
-                _ => end,
-            };
+            let Span { start, mut end } = ast.spans[id];
+            match &ast.exprs[id] {
+                // A `let` goes on to the end of its value.
+                Expr::Let { value, .. } => end = ast.spans[*value].end.max(start),
+                // What stands where one of its parts does is not written, as the choice in an `iterate`.
+                expr => expr.for_each_operand(|part| {
+                    if ast.spans[part] == ast.spans[id] {
+                        end = ends.get(part.0 as usize).copied().unwrap_or(end);
+                    }
+                }),
+            }
+            ends.push(end);
             add(start as usize, end as usize);
         }
         for (start, end) in declarations(ast, source) {

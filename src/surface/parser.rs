@@ -7,10 +7,11 @@
 //!          | "fun" name "(" name,* ")" "=" expr "with" "(" expr,+ ")"
 //! type     = plain | (plain | "(" type,+ ")") "->" type       sizes = "[" expr,+ "]"
 //! plain    = "real" | sizes plain | "(" type,+ ")" | "index" size | name
-//! expr     = "let" (pattern "=" expr),+ ("in" | ";" | line break) expr
+//! expr     = "let" (pattern "=" expr),+ ("in" | ";" | line break) expr | "let" pattern "," pattern "=" expr ("in" | ";" | line break) expr
 //!          | binder (name "<" expr),+ "." expr | binder "(" (name "<" expr),+ ")" ["."] expr
 //!          | "iterate" pattern "=" expr "while" pred ["," "at" "most" expr] "." expr
 //!          | "fixpoint" pattern "=" expr ["while" pred] "," "at" "most" expr "." expr
+//!          | "unfold" pattern "=" expr "while" pred "," "at" "most" expr "." expr
 //!          | ("fold" | "scan") name "<" expr ["down"] "," pattern "=" expr "." expr
 //!          | "if" expr "then" expr "else" expr | "[" expr "]" [["*"] expr]
 //!          | "[" expr "," expr,+ "]" | operators
@@ -50,7 +51,7 @@
 //! | `misread` | what is right and easily misread |
 //! | `parts` | parts of axes, `x[a:b]` |
 //! | `recovery` | how reading goes on behind a mistake |
-//! | `scan` | `fold`, `scan`, `iterate` and `fixpoint` |
+//! | `scan` | `fold`, `scan`, `iterate`, `fixpoint` and `unfold` |
 
 mod binders;
 mod brackets;
@@ -141,6 +142,7 @@ fn starts_operand(token: Token) -> bool {
                 | Token::Scan
                 | Token::Iterate
                 | Token::Fixpoint
+                | Token::Unfold
                 | Token::Fn
                 | Token::Number { .. }
                 | Token::LeftParen

@@ -11,7 +11,7 @@ use crate::base::Format;
 use crate::scalar::Op;
 
 /// Words with a meaning of their own, beside the names of functions.
-const RESERVED: [&str; 46] = [
+const RESERVED: [&str; 48] = [
     "param",
     "rel",
     "map",
@@ -58,6 +58,8 @@ const RESERVED: [&str; 46] = [
     "fold",
     "scan",
     "iterate",
+    "fixpoint",
+    "unfold",
 ];
 
 /// Whether a word is a name in the language: letters, digits, `_` and `'`, no reserved word.

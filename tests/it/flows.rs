@@ -15,6 +15,7 @@ mod random;
 mod steps;
 mod tiles;
 mod types;
+mod unfolds;
 mod updates;
 
 use std::path::PathBuf;

@@ -334,8 +334,11 @@ impl<'a> Elaborator<'a> {
 
     /// `argmax index < extent. body` as an index.
     pub(super) fn arg_of(&mut self, at: ExprId, view: View, prove: bool) {
-        let Expr::Binder { index: Name { text: name, .. }, extent, body, .. } = self.expr(at) else { return };
+        let Expr::Binder { kind, index: Name { text: name, .. }, extent, body } = self.expr(at) else { return };
         let (extent, body) = (*extent, *body);
+        if self.ends_at_found(extent) {
+            return self.place_below(at, *kind, name, (extent, body), view);
+        }
         let extent = self.range(extent, name, body);
         if let Some(extent) = &extent
             && let Some(Elements { var, outer }) = self.elements(name, extent, body)
@@ -410,8 +413,11 @@ impl<'a> Elaborator<'a> {
 
     /// `max index < extent. body` as a value.
     pub(super) fn largest(&mut self, at: ExprId, kind: BinderKind, name: &'a str, extent: ExprId, body: ExprId) {
-        let extent = self.range(extent, name, body);
         let view = if kind == BinderKind::Max { View::ArgMax } else { View::ArgMin };
+        if self.ends_at_found(extent) {
+            return self.largest_below(at, kind, name, (extent, body), view);
+        }
+        let extent = self.range(extent, name, body);
         if let Some(extent) = &extent
             && let Some(Elements { var, outer }) = self.elements(name, extent, body)
         {

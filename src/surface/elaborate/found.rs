@@ -16,7 +16,7 @@
 
 use std::rc::Rc;
 
-use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, TypeExpr, TypeKind, UnaryOp};
+use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, LoopKind, TypeExpr, TypeKind, UnaryOp};
 use super::bounds::Proof;
 use super::names::Meaning;
 use super::{Elaborator, Task};
@@ -97,12 +97,16 @@ impl<'a> Elaborator<'a> {
                     _ => return Refined::Any,
                 },
                 Expr::Typed { ty, .. } => break self.refine(ty).unwrap_or(Refined::Any),
-                Expr::Scan { kind, init, .. } => {
-                    let Expr::Typed { ty, .. } = self.expr(*init) else { return Refined::Any };
-                    let state = self.refine(ty).unwrap_or(Refined::Any);
-                    break match kind {
-                        super::super::ast::LoopKind::Scan => Refined::Tensor(Rc::new(state)),
-                        _ => state,
+                Expr::Scan { kind, steps, init, .. } => {
+                    let state = match self.expr(*init) {
+                        Expr::Typed { ty, .. } => self.refine(ty).unwrap_or(Refined::Any),
+                        _ => Refined::Any,
+                    };
+                    break match (kind, state) {
+                        (LoopKind::Unfold, state) => self.steps_and_states(*steps, &state),
+                        (_, Refined::Any) => Refined::Any,
+                        (LoopKind::Scan, state) => Refined::Tensor(Rc::new(state)),
+                        (_, state) => state,
                     };
                 }
                 // The places of extrema, of ranges that are not empty.
@@ -111,7 +115,7 @@ impl<'a> Elaborator<'a> {
                     e = *body;
                 }
                 Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, index, extent, body }
-                    if matches!(path.last(), Some(Part::Tensor)) =>
+                    if matches!(path.last(), Some(Part::Tensor)) && !self.ends_at_found(*extent) =>
                 {
                     let Some(extent) = self.range(*extent, &index.text, *body) else { return Refined::Any };
                     let some = extent.add_constant(-1).map(Pred::non_negative);
@@ -157,13 +161,23 @@ impl<'a> Elaborator<'a> {
         found
     }
 
+    /// What is known of an `unfold`: the number of its steps is an index of `n + 1`, and its states are what they are.
+    fn steps_and_states(&mut self, steps: ExprId, state: &Refined) -> Refined {
+        let ends_at_index = self.is_below_index(steps) || self.ends_at_found(steps);
+        let most = if ends_at_index { None } else { self.extent(steps) };
+        let Some(Ok(states)) = most.map(|most| most.add_constant(1)) else { return Refined::Any };
+        let path = match state {
+            Refined::Pair(state, _) if **state != Refined::Any => Refined::Tensor(state.clone()),
+            _ => Refined::Any,
+        };
+        Refined::Pair(Rc::new(Refined::Index(states)), Rc::new(path))
+    }
+
     /// Whether an expression is of type `index n` by its form, and no map, `argmax` or arithmetic.
     pub(super) fn is_found_index(&mut self, e: ExprId) -> bool {
         match self.expr(e) {
             Expr::Name(name) => match self.peek(name) {
-                Meaning::Var(var) => {
-                    self.affine_of.contains_key(&var) || matches!(self.refined.get(&var), Some(Refined::Index(_)))
-                }
+                Meaning::Var(var) => self.is_index_variable(var),
                 _ => false,
             },
             Expr::Access { .. } | Expr::Fst(_) | Expr::Snd(_) | Expr::Typed { .. } | Expr::Scan { .. } => {
@@ -224,6 +238,16 @@ impl<'a> Elaborator<'a> {
         self.stand_in_of.insert(var, index);
         self.stand_ins.insert(index, StandIn { var, extent: extent.clone() });
         index
+    }
+
+    /// Whether an index stands for a variable.
+    pub(super) fn is_stand_in(&self, index: IndexId) -> bool {
+        self.stand_ins.contains_key(&index)
+    }
+
+    /// Whether a variable is an index.
+    pub(super) fn is_index_variable(&self, var: VarId) -> bool {
+        self.affine_of.contains_key(&var) || matches!(self.refined.get(&var), Some(Refined::Index(_)))
     }
 
     /// A variable as an index: the index expression that it is bound to, or its stand-in.

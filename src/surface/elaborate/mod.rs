@@ -28,6 +28,7 @@
 //! | `sharing` | expressions with several users |
 //! | `calls` | scalar functions, expansion of `def` |
 //! | `found` | indices that are found at run time |
+//! | `found_sizes` | ranges that end at such an index |
 //! | `typed` | types at names, `let`s and parameters that are indices |
 //! | `functions` | functions as values |
 //! | `typings` | functions that are said to have a type |
@@ -56,6 +57,7 @@ mod decls;
 mod externals;
 mod formulas;
 mod found;
+mod found_sizes;
 mod functions;
 mod indices;
 mod names;
@@ -86,6 +88,7 @@ use self::bounds::Knowledge;
 use self::calls::Definition;
 use self::computed::{Anchor, Hoist, Hoisted};
 use self::found::{Refined, StandIn};
+use self::found_sizes::Behind;
 use self::functions::{FunctionTask, Place, Shape, Values};
 pub(super) use self::names::closest;
 use self::names::{Global, Scopes};
@@ -257,6 +260,8 @@ enum Task<'a> {
     Iverson(ExprId),
     SelectElse(ExprId),
     Select(ExprId),
+    /// A body up to the end of its range, and what stands behind it.
+    UpTo(ExprId, ExprId, Behind),
     Bound {
         at: ExprId,
         kind: BinderKind,
@@ -540,6 +545,7 @@ impl<'a> Elaborator<'a> {
             Task::Iverson(at) => self.finish_iverson(at),
             Task::SelectElse(at) => self.select_else(at),
             Task::Select(at) => self.finish_select(at),
+            Task::UpTo(end, body, behind) => self.finish_up_to(end, body, behind),
             Task::Bound { at, kind, index, extent } => self.finish_binder(at, kind, index, extent),
             Task::LargestOf { at, view, var, extent, n } => self.finish_largest_of(at, view, var, extent, n),
             Task::BindLet(at) => self.bind_let(at),

@@ -43,8 +43,12 @@ impl<'a> Elaborator<'a> {
                 a,
                 b,
             ) => self.comparison(e, *op, *a, *b, negated),
-            Expr::Binder { kind: BinderKind::Exists, index, extent, body } => {
-                let extent = self.range(*extent, &index.text, *body);
+            Expr::Binder { kind: BinderKind::Exists, index, extent: end, body } => {
+                let is_found = self.ends_at_found(*end);
+                let extent = match is_found {
+                    true => self.bound_by_index(*end).map(|(_, extent)| extent),
+                    false => self.range(*end, &index.text, *body),
+                };
                 let id = self.program.fresh_index(&index.text);
                 self.knowledge.enter_range(id, extent.as_ref());
                 let anchor = self.anchors.len().saturating_sub(1);
@@ -54,7 +58,10 @@ impl<'a> Elaborator<'a> {
                     self.bind(&index.text, Binding::Quantified { anchor, slot });
                 }
                 self.tasks.push(Task::Exists { at: e, index: id, extent, negated });
-                self.tasks.push(Task::Pred(*body));
+                match is_found {
+                    true => self.exists_below(e, (id, *end), *body),
+                    false => self.tasks.push(Task::Pred(*body)),
+                }
             }
             Expr::Call { callee, args } => self.atom(e, &callee.text, args, negated),
             Expr::Error => {

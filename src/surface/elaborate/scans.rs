@@ -1,10 +1,13 @@
-//! `fold`, `scan`, `iterate` and `fixpoint`.
+//! `fold`, `scan`, `iterate`, `fixpoint` and `unfold`.
 //!
 //! ```text
 //! fold t < n, s = e0. e            ==  (scan t < n, s = e0. e)[n]
 //! fold t < n down, s = e0. e       ==  (scan t < n down, s = e0. e)[0]
 //! fixpoint s = e0, at most n. e    ==  (scan t < 1, s = e0. e)[1], marked with n
+//! unfold s = e0, at most n. e      ==  let h = scan t < n, s = e0. e in (snd h[n], gen t < n + 1. fst h[t])
 //! ```
+//!
+//! The state of an `unfold` is a pair with the number of steps made, which is an index of `n + 1`.
 //!
 //! The steps are a size that is never negative for what is known, so that there is a last state. The state has the type of its first value, and
 //! the body has it too. Where only what is known of the sizes makes them equal, the body is read element by element.
@@ -19,7 +22,7 @@ use crate::base::{IndexId, Span, VarId};
 use crate::error::Diagnostic;
 use crate::index::{Affine, Pred, Size};
 use crate::term::{Term, TermId};
-use crate::ty::{Type, TypeId};
+use crate::ty::{Side, Type, TypeId};
 
 #[cfg(test)]
 mod tests;
@@ -43,16 +46,24 @@ impl<'a> Elaborator<'a> {
         let Expr::Scan { kind, state, .. } = self.expr(at) else { return None };
         let (word, with_article) = (kind.word(), with_article(*kind));
         let span = self.span(steps);
-        if self.is_below_index(steps) {
+        let is_found = self.ends_at_found(steps);
+        if self.is_below_index(steps) || is_found && *kind != LoopKind::Fold {
             let message = format!("{with_article} goes over a size, found a range that ends at an index");
-            let help = format!(
-                "go over the largest range, and keep the state behind its end: `if t < i then .. else {}`",
-                if state.text.starts_with('(') { "s" } else { &state.text }
-            );
+            let help = match kind {
+                LoopKind::Fold | LoopKind::Scan => format!(
+                    "go over the largest range, and keep the state behind its end: `if t < {} then .. else {}`",
+                    if is_found { "k" } else { "i" },
+                    if state.text.starts_with('(') { "s" } else { &state.text }
+                ),
+                _ => "it makes as many steps at most as a size says: a condition ends it before".to_owned(),
+            };
             self.diagnose(Diagnostic::new("index-in-extent", span, message).help(help));
             return None;
         }
-        let steps = self.range_of_loop(at, steps)?;
+        let steps = match is_found {
+            true => self.bound_by_index(steps)?.1,
+            false => self.range_of_loop(at, steps)?,
+        };
         // There is one state more than there are steps.
         self.checked(at, steps.add_constant(1))?;
         let goal = Pred::non_negative(steps.clone());
@@ -74,7 +85,7 @@ impl<'a> Elaborator<'a> {
 
     /// The first value is on the stack: the body comes next.
     pub(super) fn enter_scan(&mut self, at: ExprId, most: Option<Size>) {
-        let Expr::Scan { kind, index, state, init: first, body, .. } = self.expr(at) else { return };
+        let Expr::Scan { kind, index, state, init: first, steps: range, body, .. } = self.expr(at) else { return };
         let init = self.pop_value_in(Place::State(kind.word()));
         self.values.push(init);
         // The state of a `prod` has a name that nobody can write.
@@ -92,7 +103,7 @@ impl<'a> Elaborator<'a> {
         let id = self.enter_index(&index.text, steps.as_ref());
         self.bind(&state.text, var.map_or(Binding::Error, Binding::Var));
         self.tasks.push(Task::Scan { at, index: id, most, state: var });
-        self.tasks.push(Task::Value(*body));
+        self.step_below((id, *range), *body, var);
     }
 
     pub(super) fn finish_scan(&mut self, at: ExprId, index: IndexId, most: Option<Size>, state: Option<VarId>) {
@@ -114,18 +125,42 @@ impl<'a> Elaborator<'a> {
                 LoopKind::Fold | LoopKind::Iterate | LoopKind::Fixpoint => {
                     self.push(Term::Access { array, index: last }, span)
                 }
+                LoopKind::Unfold => self.steps_and_path(array, last, span),
             }
         });
         self.values.push(value);
     }
 
-    /// The `iterate` that an expression is the step of, which is complete but for that.
+    /// `let h = array in (snd h[n], gen t < n + 1. fst h[t])`
+    fn steps_and_path(&mut self, array: TermId, last: Affine, span: Span) -> Option<TermId> {
+        let states = last.add_constant(1).ok()?;
+        let var = self.program.fresh_var("h", self.program.ty(array));
+        let whole = self.push(Term::Var(var), span)?;
+        let state = self.push(Term::Access { array: whole, index: last }, span)?;
+        let steps = self.push(Term::Snd(state), span)?;
+        let whole = self.push(Term::Var(var), span)?;
+        let path = self.project_each(whole, vec![states], Side::Fst, span)?;
+        let body = self.push(Term::Pair(steps, path), span)?;
+        self.push(Term::Let { var, value: array, body }, span)
+    }
+
+    /// The `iterate` or `unfold` that an expression is the step of, which is complete but for that and names for parts of the state.
     pub(super) fn iterated(&self, step: ExprId) -> Option<ExprId> {
-        let Some(Task::Scan { at, .. }) = self.tasks.last() else { return None };
-        match self.expr(*at) {
-            Expr::Scan { kind: LoopKind::Iterate, body, .. } if *body == step => Some(*at),
-            _ => None,
+        let mut step = step;
+        for task in self.tasks.iter().rev() {
+            let (Task::Let(at, _) | Task::LetIndex(at, ..) | Task::Conform(at) | Task::Scan { at, .. }) = task else {
+                return None;
+            };
+            match self.expr(*at) {
+                Expr::Let { body, .. } if *body == step => step = *at,
+                Expr::Typed { value, .. } if *value == step => step = *at,
+                Expr::Scan { kind: LoopKind::Iterate | LoopKind::Unfold, body, .. } if *body == step => {
+                    return Some(*at);
+                }
+                _ => return None,
+            }
         }
+        None
     }
 
     /// The body with the type of the state.
@@ -139,13 +174,18 @@ impl<'a> Elaborator<'a> {
         if let Some(fitted) = self.fitted(body, ty, span) {
             return Some(fitted);
         }
-        let (begins, goes_on) = (self.show_type(ty), self.show_type(self.program.ty(body)));
+        let (ty, found) = match (kind, self.program.types.get(ty), self.program.types.get(self.program.ty(body))) {
+            // The number of steps is none of what is written.
+            (LoopKind::Unfold, Type::Pair(first, _), Type::Pair(found, _)) => (*first, *found),
+            _ => (ty, self.program.ty(body)),
+        };
+        let (begins, goes_on) = (self.show_type(ty), self.show_type(found));
         let name = match state.text.starts_with('(') {
             true => "the state".to_owned(),
             false => format!("`{}`", state.text),
         };
         let message = format!("{name} begins as `{begins}`, but the body of the `{}` gives `{goes_on}`", kind.word());
-        let help = match (self.program.types.get(ty).clone(), self.real_shape(body)) {
+        let help = match (self.program.types.get(ty).clone(), self.program.types.real_dims(found)) {
             (Type::Real, Some(shape)) if !shape.is_empty() => {
                 let sizes: Vec<String> = shape.iter().map(|n| self.show(n)).collect();
                 let indices = super::values::index_name;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::super::ast::{BinaryOp, Expr, ExprId, Name, TypeExpr, TypeKind, UnaryOp};
+use super::bounds::Proof;
 use super::calls::Definition;
 use super::names::{Global, Meaning, closest};
 use super::text::noun;
@@ -195,9 +196,10 @@ impl<'a> Elaborator<'a> {
         let size = linear(self.frame.source, e).ok()?;
         let span = self.span(e);
         let bound = resolve(&size, &mut |part| match part {
-            Part::Name(name, span) => match self.index_named(name) {
-                Some(index) => Some(Ok(Affine::index(index))),
-                None => self.size_named(name, span).map(Ok),
+            Part::Name(name, span) => match (self.index_named(name), self.found_named(name)) {
+                (Some(index), _) => Some(Ok(Affine::index(index))),
+                (None, Some(var)) => self.index_of_variable(var).map(Ok),
+                (None, None) => self.size_named(name, span).map(Ok),
             },
             Part::Quotient(of, _) if of.terms().iter().any(|(v, _)| matches!(v, Var::Index(_))) => {
                 let message = "a range does not end at the quotient of an index";
@@ -208,25 +210,40 @@ impl<'a> Elaborator<'a> {
             part => self.size_part(part),
         })?;
         let bound = self.checked(e, bound)?;
+        let Some(largest) = self.largest_end(&bound) else {
+            // It is wrong, and has been reported.
+            self.fail();
+            return None;
+        };
+        Some((bound, largest))
+    }
+
+    /// The largest value of an end of a range that is made of indices. An index of a binder that is alone stands for its own range.
+    pub(super) fn largest_end(&self, bound: &Affine) -> Option<Size> {
         let mut complete = true;
         let largest = bound.replace(&mut |v| {
-            let Var::Index(index) = v else { return Ok(None) };
-            let Some(extent) = self.knowledge.extent(*index) else {
-                // It is wrong, and has been reported.
+            let extent = match v {
+                Var::Size(_) => return Ok(None),
+                Var::Index(index) => self.knowledge.extent(*index).cloned(),
+                Var::Apply(application) => super::bounds::shape(&self.program, application.map).pop(),
+            };
+            let Some(extent) = extent else {
                 complete = false;
                 return Ok(None);
             };
+            let last = extent.add_constant(-1)?;
+            // An axis that an index is found on has a place, but no size says so.
+            let some = Pred::non_negative(last.clone());
+            let alone = bound
+                .as_index()
+                .is_some_and(|i| !self.is_stand_in(i) || self.knowledge.prove(&self.program, &some) != Proof::Known);
             match bound.coefficient(v) {
-                1 if bound.as_index().is_some() => Ok(Some(extent.clone())),
-                1.. => extent.add_constant(-1).map(Some),
+                1 if alone => Ok(Some(extent)),
+                1.. => Ok(Some(last)),
                 _ => Ok(Some(Affine::constant(0))),
             }
         });
-        if !complete {
-            self.fail();
-            return None;
-        }
-        Some((bound, self.checked(e, largest)?))
+        largest.ok().filter(|_| complete)
     }
 
     /// What a name or a quotient means in a size.
@@ -260,6 +277,7 @@ impl<'a> Elaborator<'a> {
                     )),
                 );
             }
+            Meaning::Var(var) if self.is_index_variable(var) => self.found_in_type(name, var, span),
             Meaning::Var(_) => {
                 let message = format!("an extent is a size, but `{name}` is a value");
                 self.report("not-a-size", span, message);

@@ -181,6 +181,7 @@ pub(super) fn with_article(kind: LoopKind) -> &'static str {
         LoopKind::Scan => "a `scan`",
         LoopKind::Iterate => "an `iterate`",
         LoopKind::Fixpoint => "a `fixpoint`",
+        LoopKind::Unfold => "an `unfold`",
     }
 }
 

@@ -58,11 +58,9 @@ impl<'a> Elaborator<'a> {
             let found = self.program.ty(value);
             let mut same = self.match_type(source, ty, super::typings::Actual::Type(found), &mut axes, 0);
             for (formal, size) in axes {
-                let formal = resolve(&formal, &mut |part| self.size_part(part));
-                same &= match formal {
-                    Some(Ok(formal)) => self.same_size(&formal, &size),
-                    _ => false,
-                };
+                // A size that is none was reported.
+                let formal = resolve(&formal, &mut |part| self.size_part(part))?;
+                same &= formal.is_ok_and(|formal| self.same_size(&formal, &size));
             }
             if same {
                 return Some(value);

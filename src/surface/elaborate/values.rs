@@ -133,7 +133,7 @@ impl<'a> Elaborator<'a> {
             Expr::Binder { kind, index, extent, body } => match kind {
                 BinderKind::ArgMax | BinderKind::ArgMin => self.index_value(at),
                 BinderKind::Max | BinderKind::Min => self.largest(at, *kind, &index.text, *extent, *body),
-                BinderKind::Sum if self.is_below_index(*extent) => {
+                BinderKind::Sum if self.is_below_index(*extent) || self.ends_at_found(*extent) => {
                     self.sum_below_index(at, &index.text, *extent, *body)
                 }
                 _ => {
@@ -182,6 +182,8 @@ impl<'a> Elaborator<'a> {
             self.checked(at, below)
         });
         self.enter_anchor();
+        let span = self.span(at);
+        let guard = guard.and_then(|guard| self.about_numbers(guard, span));
         self.preds.push(guard);
         self.tasks.push(Task::Bound { at, kind: BinderKind::Sum, index, extent });
         self.tasks.push(Task::Iverson(at));
@@ -422,7 +424,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// `fst e` of an array of pairs is the array of firsts: `let v = e in gen i < n. fst v[i]`.
-    fn project_each(&mut self, e: TermId, axes: Vec<Size>, side: Side, span: Span) -> Option<TermId> {
+    pub(super) fn project_each(&mut self, e: TermId, axes: Vec<Size>, side: Side, span: Span) -> Option<TermId> {
         let (var, bound) = match self.program.terms[e] {
             // The term that reads the variable whole is replaced by one for its elements.
             Term::Var(var) => (var, None),

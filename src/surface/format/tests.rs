@@ -54,6 +54,15 @@ const CASES: &[(&str, &str)] = &[
         "param x : [n] real\n⊞ i < n. Σ j < n. [¬(i ≤ j) ∧ i ≠ j] · x[j]\n",
     ),
     ("\u{feff}param x : real\r\nx\t+\t1\r\n", "param x : real\nx + 1\n"),
+    // A block in a loop that data end.
+    (
+        "param x:real\nlet k,p=unfold (s,r)=(x,1)while s<2,at most 9.\nlet a=s\nlet b=a\nin (a+b,r)\nfst p[k]",
+        "param x : real\nlet k, p = unfold (s, r) = (x, 1) while s < 2, at most 9.\n  let a = s\n  let b = a\n  in (a + b, r)\nfst p[k]\n",
+    ),
+    (
+        "param x:real\niterate s=x while s<2,at most 9.\nlet a=s\nlet b=a\nin a+b",
+        "param x : real\niterate s = x while s < 2, at most 9.\n  let a = s\n  let b = a\n  in a + b\n",
+    ),
     // Functions and their types.
     (
         "param x:real\ndef g(f:(real,real)->real->real,h:[n]real->real)=f(x)(1)\nlet f=fn a:real,v:[2]real.\n# why\na+v[0]*x # behind\nlet k = fn (a,b):(real,real) .   a*b\n(f)(1,z)+k( (1,2))+ (fn a.a)(2)\n",

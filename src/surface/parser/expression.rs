@@ -130,6 +130,7 @@ impl Parser<'_> {
             Token::Scan => self.scan(LoopKind::Scan),
             Token::Iterate => self.iterate(LoopKind::Iterate),
             Token::Fixpoint => self.iterate(LoopKind::Fixpoint),
+            Token::Unfold => self.iterate(LoopKind::Unfold),
             Token::Fn => self.function(),
             // A declaration begins a line.
             Token::Fun if !self.current.starts_line => {
@@ -305,6 +306,7 @@ impl Parser<'_> {
             self.skip(|token| token == Token::RightParen);
             self.eat(Token::RightParen);
         }
+        let pattern = if self.token() == Token::Comma { self.steps_and_path(pattern) } else { pattern };
         self.expect(Token::Equal, "and the value of the variable");
         self.open(Frame::LetValue { pattern, start, indent });
         if is_function {
@@ -665,11 +667,7 @@ impl Parser<'_> {
                 let scan = Expr::Scan { kind, down, index, steps, state, init, body: operand.id };
                 self.node(if sound { scan } else { Expr::Error }, start.to(operand.span))
             }
-            Frame::IterateBody { cond, state } => {
-                let before = self.node(Expr::Name(state.text), state.span);
-                let callee = Name { text: "select".to_owned(), span: state.span };
-                self.node(Expr::Call { callee, args: vec![cond, operand.id, before.id] }, operand.span)
-            }
+            Frame::IterateBody { cond, state, count } => self.iterate_step(cond, state, count, operand),
             Frame::Typed { ty } => self.node(Expr::Typed { value: operand.id, ty, trusted: false }, operand.span),
             Frame::Arm { start, value, arms, constructor, names, sound } => {
                 let arm = sound.then_some(Arm { constructor, names, body: operand.id });

@@ -44,7 +44,7 @@ pub(super) struct Range {
     pub(super) sum: Span,
 }
 
-/// How a `fold`, a `scan`, an `iterate` or a `fixpoint` begins.
+/// How a `fold`, a `scan`, an `iterate`, a `fixpoint` or an `unfold` begins.
 pub(super) struct Head {
     pub(super) kind: LoopKind,
     pub(super) down: bool,
@@ -124,10 +124,12 @@ pub(super) enum Frame {
         state: Name,
         init: ExprId,
     },
-    /// The next state, behind the head of an `iterate`, or of a `fixpoint` with a condition.
+    /// The next state, behind the head of an `iterate` or an `unfold`, or of a `fixpoint` with a condition.
     IterateBody {
         cond: ExprId,
         state: Name,
+        /// The number of steps made so far, which is a part of the state of an `unfold`.
+        count: Option<Name>,
     },
     /// The next state, which has a type.
     Typed {
@@ -190,7 +192,7 @@ pub(super) enum Frame {
         steps: ExprId,
         state: Pattern,
     },
-    /// The value of the state at the beginning, behind `iterate s =` or `fixpoint s =`.
+    /// The value of the state at the beginning, behind `iterate s =`, `fixpoint s =` or `unfold s =`.
     IterateInit {
         head: Head,
         state: Pattern,

@@ -107,6 +107,9 @@ impl Parser<'_> {
                 "an operator, `while` and a condition, or `, at most` and a size"
             }
             Some(Frame::IterateInit { .. }) => "an operator, or `while` and a condition",
+            Some(Frame::IterateWhile { head, .. }) if head.kind == LoopKind::Unfold => {
+                "an operator, or `, at most` and a size"
+            }
             Some(Frame::IterateWhile { .. }) => "an operator, `, at most` and a size, or `.` and the body",
             Some(Frame::Paren { .. }) => "an operator, `,` or `)`",
             Some(Frame::Guard { .. }) => "an operator or `]`",

@@ -1,9 +1,11 @@
-//! `fold t < T, s = e0. e` and `scan` alike: an index and its range, perhaps `down`, the state and its first value, the body. And `iterate` and
-//! `fixpoint`:
+//! `fold t < T, s = e0. e` and `scan` alike: an index and its range, perhaps `down`, the state and its first value, the body. And `iterate`,
+//! `fixpoint` and `unfold`:
 //!
 //! ```text
 //! iterate s = e0 while c, at most n. e   ==  fold t < n, s = e0. if c then e else s
 //! fixpoint s = e0 while c, at most n. e  ==  fixpoint s = (iterate s = e0 while c, at most n. e), at most n. e
+//! unfold s = e0 while c, at most n. e    ==  unfold (s, k) = (e0, 0), at most n. if c then (e, k + 1) else (s, k)
+//! let k, p = e in f                      ==  let (k, p) = e in f                 where e is an `unfold`
 //! ```
 //!
 //! `prod` is a loop as well, and `mean` a sum.
@@ -24,6 +26,7 @@ use crate::ty::MOST_STEPS;
 
 const AT_MOST: &str =
     "`fixpoint s = e0 while c, at most n. e` says how many steps it makes at most, and so does its derivative";
+const LENGTH: &str = "`unfold s = e0 while c, at most n. e` says how many steps it makes at most: its path has a place for each of their states";
 
 impl Parser<'_> {
     /// Reads from the word to the range.
@@ -107,12 +110,13 @@ impl Parser<'_> {
         whole
     }
 
-    /// Reads from `iterate` or `fixpoint` to the `=` behind the state.
+    /// Reads from `iterate`, `fixpoint` or `unfold` to the `=` behind the state.
     pub(super) fn iterate(&mut self, kind: LoopKind) -> Option<Operand> {
         let start = self.advance().span;
         let before = self.diagnostics.len();
         let what = match kind {
             LoopKind::Fixpoint => "the state, as in `fixpoint s = e0 while c, at most n. e`",
+            LoopKind::Unfold => "the state, as in `unfold s = e0 while c, at most n. e`",
             _ => "the state, as in `iterate s = e0 while c. e`",
         };
         let state = self.pattern(0, what, true).unwrap_or_else(|| Pattern::Name(self.no_name()));
@@ -148,6 +152,10 @@ impl Parser<'_> {
         let Some(Frame::IterateInit { mut head, state }) = self.frames.pop() else { return Next::Operand(operand) };
         let (expected, help) = match head.kind {
             LoopKind::Fixpoint => ("an operator, `while` and a condition, or `, at most` and a size", AT_MOST),
+            LoopKind::Unfold => (
+                "an operator, or `while` and a condition",
+                "`unfold s = e0 while c, at most n. e` goes on as long as `c` holds; all states of `n` steps are `scan t < n, s = e0. e`",
+            ),
             _ => (
                 "an operator, or `while` and a condition",
                 "`iterate s = e0 while c. e` goes on as long as `c` holds; with a number of steps it is `fold t < n, s = e0. e`",
@@ -177,8 +185,10 @@ impl Parser<'_> {
                     continue;
                 }
                 let message = format!("expected `at most` and a size behind the condition, found {}", self.found());
-                let help =
-                    "`iterate s = e0 while c, at most n. e` makes `n` steps at most; conditions are joined by `and`";
+                let help = format!(
+                    "`{} s = e0 while c, at most n. e` makes `n` steps at most; conditions are joined by `and`",
+                    head.kind.word()
+                );
                 self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
                 if self.skip_to_body() {
                     let nothing = self.error_leaf().id;
@@ -188,9 +198,14 @@ impl Parser<'_> {
             }
             return self.open(Frame::IterateMost { head, state, init, cond });
         }
-        if head.kind == LoopKind::Fixpoint {
+        let help = match head.kind {
+            LoopKind::Fixpoint => Some(AT_MOST),
+            LoopKind::Unfold => Some(LENGTH),
+            _ => None,
+        };
+        if let Some(help) = help {
             let message = "expected `, at most` and a size behind the condition, found `.`";
-            self.report_head(&mut head, Diagnostic::new("unexpected-token", self.last_end, message).help(AT_MOST));
+            self.report_head(&mut head, Diagnostic::new("unexpected-token", self.last_end, message).help(help));
         }
         let most = Expr::Number { value: MOST_STEPS as f64, integer: Some(MOST_STEPS) };
         let most = self.node(most, head.start).id;
@@ -212,10 +227,54 @@ impl Parser<'_> {
         init: ExprId,
         cond: Option<ExprId>,
     ) {
+        let (state, init, count) = match head.kind {
+            LoopKind::Unfold => self.counted(state, init, head.start),
+            _ => (state, init, None),
+        };
         let state = self.scan_body(head, most, state, init);
         if let Some(cond) = cond {
-            self.open(Frame::IterateBody { cond, state });
+            self.open(Frame::IterateBody { cond, state, count });
         }
+    }
+
+    /// The state of an `unfold` with the number of steps made, `(s, k) = (e0, 0)`, and the name of the number, which nobody can write.
+    fn counted(&mut self, state: Pattern, init: ExprId, start: Span) -> (Pattern, ExprId, Option<Name>) {
+        let span = self.ast.spans.get(init).copied().unwrap_or_default();
+        let zero = self.node(Expr::Number { value: 0.0, integer: Some(0) }, start).id;
+        let init = self.node(Expr::Pair(init, zero), span).id;
+        let count = Name { text: "count ..".to_owned(), span: start };
+        let state = Pattern::Pair(start, Box::new(state), Box::new(Pattern::Name(count.clone())));
+        (state, init, Some(count))
+    }
+
+    /// `if c then e else s`, behind the next state `e`, and `if c then (e, k + 1) else s` where steps are counted.
+    pub(super) fn iterate_step(&mut self, cond: ExprId, state: Name, count: Option<Name>, next: Operand) -> Operand {
+        let mut step = next;
+        if let Some(count) = count {
+            let made = self.node(Expr::Name(count.text), count.span);
+            let one = self.node(Expr::Number { value: 1.0, integer: Some(1) }, count.span);
+            let made = self.node(Expr::Binary(BinaryOp::Add, made.id, one.id), count.span);
+            step = self.node(Expr::Pair(next.id, made.id), next.span);
+        }
+        let before = self.node(Expr::Name(state.text), state.span);
+        let callee = Name { text: "select".to_owned(), span: state.span };
+        self.node(Expr::Call { callee, args: vec![cond, step.id, before.id] }, next.span)
+    }
+
+    /// `k, path` in front of `= unfold ..`: the first of them was read.
+    pub(super) fn steps_and_path(&mut self, steps: Pattern) -> Pattern {
+        let before = self.diagnostics.len();
+        let comma = self.advance().span;
+        let what = "the name of the path, as in `let k, path = unfold s = e0 while c, at most n. e`";
+        let path = self.pattern(0, what, true).unwrap_or_else(|| Pattern::Name(self.no_name()));
+        let mut lexer = self.lexer.clone();
+        let is_unfold = self.token() == Token::Equal && lexer.next(&mut Vec::new()).token == Token::Unfold;
+        if !is_unfold && self.diagnostics.len() == before {
+            let message = "expected an `unfold` behind two names of a `let`, found another value";
+            let help = "a pair is taken apart by `let (a, b) = e`, and two variables are `let a = e, b = f`";
+            self.report(Diagnostic::new("unexpected-token", comma, message).help(help));
+        }
+        Pattern::Pair(comma, Box::new(steps), Box::new(path))
     }
 
     /// `fixpoint s = e0 while c, at most n. e`, whose body was read as that of an `iterate`: `if c then e else s`, with the parts of a pattern around.

@@ -176,6 +176,10 @@ fn parse_scans() {
             "fixpoint s = a while s < b, at most 9. let c = s in c + 1",
             "(fixpoint steps of s s 9 (iterate steps of s s 9 a (select (< s b) (let c s (+ c 1)) s)) (let c s (+ c 1)))",
         ),
+        (
+            "let k, p = unfold s = a while b, at most n. c in k",
+            "(let (k ..) (unfold steps of s (s ..) n (pair a 0) (let s (fst (s ..)) (let count .. (snd (s ..)) (select b (pair c (+ count .. 1)) (s ..))))) (let k (fst (k ..)) (let p (snd (k ..)) k)))",
+        ),
         ("while + at * most", "(+ while (* at most))"),
     ]);
 }
@@ -584,6 +588,8 @@ fn parse_reports_problems() {
         ("(iterate s = a)", vec![("missing-body", ")")]),
         ("fixpoint s = a. s", vec![("unexpected-token", ".")]),
         ("fixpoint s = a while s < 1. s", vec![("unexpected-token", ".")]),
+        ("let k, p = unfold s = a while s < 1. s in p[k]", vec![("unexpected-token", ".")]),
+        ("let k, p = a in p", vec![("unexpected-token", ",")]),
         ("fixpoint s = a, 9. s", vec![("unexpected-token", "9")]),
         ("fixpoint s, at most 9. s", vec![("unexpected-token", ",")]),
         ("fixpoint s = a, at most 9", vec![("missing-body", "")]),

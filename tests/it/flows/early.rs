@@ -68,7 +68,7 @@ fn a_fixed_point() {
 /// A loop ends early if its condition is about the state alone, however it is written; not if a step counts.
 #[test]
 fn what_ends_early() {
-    let cases: [(&str, &[bool]); 11] = [
+    let cases: [(&str, &[bool]); 12] = [
         ("param a : real\niterate s = a while s < 9, at most 50. s + 1", &[true]),
         ("param a : real\nfold t < 50, s = a. if s < 9 then s + 1 else s", &[true]),
         ("param a : real\nfold t < 50, s = a. if 9 <= s then s else s + real(t)", &[true]),
@@ -84,8 +84,9 @@ fn what_ends_early() {
             &[false],
         ),
         ("param a : real\nfold t < 50, s = a. if s < 9 then s + 1 else 0", &[false]),
-        // All states are read.
-        ("param a : real\nlet s = scan t < 50, s = a. if s < 9 then s + 1 else s in sum t < 51. s[t]", &[false]),
+        // All states are read: they are filled up behind the end, unless another loop is around.
+        ("param a : real\nlet s = scan t < 50, s = a. if s < 9 then s + 1 else s in sum t < 51. s[t]", &[true]),
+        ("param a : real\nlet s = scan t < 50 down, s = a. if s < 9 then s + 1 else s in sum t < 51. s[t]", &[false]),
     ];
     for (text, expected) in cases {
         assert_eq!(early(text), expected, "{text}");

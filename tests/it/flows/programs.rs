@@ -424,7 +424,7 @@ impl Maker {
             })
             .collect();
         let mut inner = scope.clone();
-        let iterates = self.is_real && !is_scan && self.chance(25);
+        let iterates = self.is_real && self.chance(25);
         let index = self.index(steps, scope);
         if !iterates {
             inner.add_index(&index, steps);
@@ -455,7 +455,8 @@ impl Maker {
         let down = if self.chance(40) { " down" } else { "" };
         let (names, inits, next) = (tuple(&names), tuple(&inits), tuple(&next));
         if let Some(goes_on) = goes_on {
-            return format!("(iterate {names} = {inits} while {goes_on}, at most {steps}. {body}{next})");
+            let (word, end) = if is_scan { ("(snd (unfold", "))") } else { ("(iterate", ")") };
+            return format!("{word} {names} = {inits} while {goes_on}, at most {steps}. {body}{next}{end}");
         }
         format!("({word} {index} < {steps}{down}, {names} = {inits}. {body}{next})")
     }
