@@ -82,15 +82,16 @@ pub(super) fn intermediates(program: &mut Program) -> Result<()> {
     let is_free =
         |id: &BufferId, b: &Buffer| b.kind == BufferKind::Workspace && b.entries.is_none() && !copies.contains(id);
     let free = program.buffers.iter().filter(|(id, b)| is_free(id, b) && b.dims.len() >= 2).map(|(id, _)| id);
+    let last = Last::new();
+    let own = Axes { last: &last, copy: None };
     for id in free.collect::<Vec<_>>() {
         let Some(writer) = program.nests.iter().rposition(|nest| nest.buffers.contains(&id)) else { continue };
         let rank = program.buffers[id].dims.len();
         let readers = &program.nests[writer + 1..];
         let read_again = |nest: &&Nest| paths(nest).iter().any(|path| reads_all_again(path, id, &program.buffers[id]));
         let readers: Vec<Vec<Path<'_>>> = readers.iter().filter(read_again).map(paths).collect();
-        let (last, own) = (Last::new(), Axes { last: &Last::new(), copy: None });
         let gain = |axis: usize| {
-            let both = Axes { last: &last, copy: Some((id, axis)) };
+            let both = Axes { copy: Some((id, axis)), ..own };
             total(
                 readers.iter().map(|paths| strided_together(paths, own).saturating_sub(strided_together(paths, both))),
             )
@@ -103,9 +104,8 @@ pub(super) fn intermediates(program: &mut Program) -> Result<()> {
             let to = nest.buffers[0];
             program.nests.insert(writer + 1, nest);
             for nest in &mut program.nests[writer + 2..] {
-                let both = Axes { last: &last, copy: Some((id, axis)) };
                 let paths = paths(nest);
-                let lanes = lanes(&paths, both);
+                let lanes = lanes(&paths, Axes { copy: Some((id, axis)), ..own });
                 let innermost = |path: &Path<'_>| path.around.last().map(|l| l.index);
                 let lanes = paths.iter().zip(lanes).filter_map(|(path, lanes)| Some((innermost(path)?, lanes?)));
                 let lanes: BTreeMap<IndexId, IndexId> = lanes.collect();
