@@ -22,10 +22,10 @@
 //! path  ==  gen t < n + 1. [t <= k] * path'[t] + [k < t] * last       path' of k + 1 states
 //! ```
 //!
-//! With `n` in the place of `k` the flow means the same, also a derivative of it: what is printed and counted has `n`. Looked at are loops whose steps end with the leaf that has the test; if loops are before it, no step mentions the loop index. One inside of
-//! another loop finds out no size: paths would have other lengths in each step; nor does one that shares its index with a copy of it. Both end
-//! early where no path of theirs is read, and a derivative that reads one makes all steps. Paths are filled up in programs as they are written, where
-//! no derivative has been taken.
+//! With `n` in the place of `k` the flow means the same, also a derivative of it: what is printed and counted has `n`. Looked at are loops whose
+//! steps end with the leaf that has the test; if loops are before it, no step mentions the loop index. One inside of another loop finds out no size:
+//! paths would have other lengths in each step; nor does one that shares its index with a copy of it. Both end early where no path of theirs is read,
+//! and a derivative that reads one makes all steps. Paths are filled up in programs as they are written, where no derivative has been taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 

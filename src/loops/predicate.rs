@@ -41,16 +41,25 @@ pub(crate) fn of_range(
     (lower, upper): (&[Bound], &[Bound]),
     rename: &dyn Fn(&Affine) -> Checked<Affine>,
 ) -> Checked<Pred> {
+    Ok(Pred::all(rooms(index, (lower, upper), rename)?.into_iter().map(Pred::non_negative)))
+}
+
+/// What is not negative where an index is in a range: how far it is from each of the ends.
+pub(crate) fn rooms(
+    index: &Affine,
+    (lower, upper): (&[Bound], &[Bound]),
+    rename: &dyn Fn(&Affine) -> Checked<Affine>,
+) -> Checked<Vec<Affine>> {
     let mut all = Vec::with_capacity(lower.len() + upper.len());
     for bound in lower {
         // floor(a / d) <= i
         let last = rename(&bound.numerator)?.add_constant(1 - bound.divisor)?;
-        all.push(Pred::le(&last, &index.scale(bound.divisor)?)?);
+        all.push(index.scale(bound.divisor)?.sub(&last)?);
     }
     for bound in upper {
-        all.push(Pred::le(&index.scale(bound.divisor)?, &rename(&bound.numerator)?)?);
+        all.push(rename(&bound.numerator)?.sub(&index.scale(bound.divisor)?)?);
     }
-    Ok(Pred::all(all))
+    Ok(all)
 }
 
 /// What a test says, without what it says of numbers; nothing where it is about these alone.

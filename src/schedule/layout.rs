@@ -95,11 +95,22 @@ pub(super) fn best(program: &Program, stays: &dyn Fn(BufferId) -> bool) -> Last 
     for end in starts.into_iter().map(|start| moved(settled(&paths, &free, start))).chain([Last::new()]) {
         ends.extend((!ends.contains(&end)).then_some(end));
     }
-    if ends.len() > 1 {
-        let strided = |last: &Last| total(paths.iter().map(|paths| strided_in(paths, last)));
-        ends.sort_by_cached_key(|last| strided(last).saturating_add(through_memory(nests, &free, last)));
+    if ends.len() == 1 {
+        return ends.swap_remove(0);
     }
-    ends.swap_remove(0)
+    let strided = |last: &Last| total(paths.iter().map(|paths| strided_in(paths, last)));
+    let mut by_strided: Vec<(u64, usize)> = ends.iter().map(strided).zip(0..).collect();
+    by_strided.sort_unstable();
+    let mut least: Option<(u64, usize)> = None;
+    for (strided, at) in by_strided {
+        // What passes through memory is asked only where that may be less.
+        if least.is_some_and(|(least, _)| least < strided) {
+            break;
+        }
+        let cost = (strided.saturating_add(through_memory(nests, &free, &ends[at])), at);
+        least = Some(least.map_or(cost, |least| least.min(cost)));
+    }
+    least.map(|(_, at)| ends.swap_remove(at)).unwrap_or_default()
 }
 
 /// What it costs that tensors pass through memory: once for each nest, as what is read again and again is at hand.
@@ -244,12 +255,9 @@ pub(super) fn lanes(paths: &[Path<'_>], axes: Axes<'_>) -> Vec<Option<IndexId>> 
         let mut at = from;
         for group in groups(&group, depth) {
             let end = at + group.len();
-            let inside = || match group.iter().any(|path| can_have_lanes(path, depth + 1)) {
-                true => best_inside(group, depth + 1, axes),
-                false => u64::MAX,
-            };
             if let Some(l) = group[0].around.get(depth) {
-                match all_in_lanes(group, depth, axes).filter(|cost| *cost <= inside()) {
+                let here = all_in_lanes(group, depth, axes);
+                match here.filter(|here| inside(group, depth, axes).is_none_or(|inside| *here <= inside)) {
                     Some(_) => found[at..end].fill(Some(l.index)),
                     None => left.push((at, end, depth + 1)),
                 }
@@ -270,16 +278,17 @@ fn groups<'p, 'a>(paths: &'p [&'p Path<'a>], depth: usize) -> impl Iterator<Item
 // Loops nest to a bounded depth.
 fn best_inside(paths: &[&Path<'_>], depth: usize, axes: Axes<'_>) -> u64 {
     total(groups(paths, depth).map(|group| {
-        let here = all_in_lanes(group, depth, axes);
-        match (here, group.iter().any(|path| can_have_lanes(path, depth + 1))) {
-            (here, true) => here.unwrap_or(u64::MAX).min(best_inside(group, depth + 1, axes)),
-            (Some(here), false) => here,
-            // A loop without lanes does one number at a time.
-            (None, false) => {
-                total(group.iter().map(|path| times(&path.around).saturating_mul(2 * FAR * machine::INNERMOST)))
-            }
-        }
+        let least = all_in_lanes(group, depth, axes).into_iter().chain(inside(group, depth, axes)).min();
+        // A loop without lanes does one number at a time.
+        let scalar = |path: &&Path<'_>| times(&path.around).saturating_mul(2 * FAR * machine::INNERMOST);
+        least.unwrap_or_else(|| total(group.iter().map(scalar)))
     }))
+}
+
+/// The same of paths in a loop at this depth, whose lanes are those of loops inside, if these can have them.
+fn inside(paths: &[&Path<'_>], depth: usize, axes: Axes<'_>) -> Option<u64> {
+    let can = paths.iter().any(|path| can_have_lanes(path, depth + 1));
+    can.then(|| best_inside(paths, depth + 1, axes))
 }
 
 /// Whether a loop from a depth on can have lanes.

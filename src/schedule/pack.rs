@@ -87,9 +87,10 @@ pub(super) fn intermediates(program: &mut Program) -> Result<()> {
     for id in free.collect::<Vec<_>>() {
         let Some(writer) = program.nests.iter().rposition(|nest| nest.buffers.contains(&id)) else { continue };
         let rank = program.buffers[id].dims.len();
-        let readers = &program.nests[writer + 1..];
-        let read_again = |nest: &&Nest| paths(nest).iter().any(|path| reads_all_again(path, id, &program.buffers[id]));
-        let readers: Vec<Vec<Path<'_>>> = readers.iter().filter(read_again).map(paths).collect();
+        let readers = program.nests[writer + 1..].iter().map(paths);
+        let read_again =
+            |paths: &Vec<Path<'_>>| paths.iter().any(|path| reads_all_again(path, id, &program.buffers[id]));
+        let readers: Vec<Vec<Path<'_>>> = readers.filter(read_again).collect();
         let gain = |axis: usize| {
             let both = Axes { copy: Some((id, axis)), ..own };
             total(
@@ -109,32 +110,18 @@ pub(super) fn intermediates(program: &mut Program) -> Result<()> {
                 let innermost = |path: &Path<'_>| path.around.last().map(|l| l.index);
                 let lanes = paths.iter().zip(lanes).filter_map(|(path, lanes)| Some((innermost(path)?, lanes?)));
                 let lanes: BTreeMap<IndexId, IndexId> = lanes.collect();
-                read_copy(&mut nest.body, &Copy { param: id, axis, to }, None, &lanes);
+                let moved = Last::from([(id, axis)]);
+                let closer = |place: &Place, i: IndexId| {
+                    apart(place, i, Axes { last: &moved, copy: None }) < apart(place, i, own)
+                };
+                let reads = |inside: Option<IndexId>, place: &Place| {
+                    inside.and_then(|inside| lanes.get(&inside)).is_some_and(|i| closer(place, *i))
+                };
+                redirect(&mut nest.body, &Copy { param: id, axis, to }, None, &reads);
             }
         }
     }
     Ok(())
-}
-
-/// Has innermost loops load from a copy what lanes over an index find closer there.
-fn read_copy(body: &mut [Stmt], copy: &Copy, lanes: Option<IndexId>, all: &BTreeMap<IndexId, IndexId>) {
-    for stmt in body {
-        match stmt {
-            Stmt::For { index, body, .. } => read_copy(body, copy, all.get(index).copied(), all),
-            Stmt::If { body, .. } => read_copy(body, copy, lanes, all),
-            Stmt::Define(_, Real::Load(place)) if place.buffer == copy.param => {
-                let last = Last::new();
-                let own = Axes { last: &last, copy: None };
-                let moved = Last::from([(copy.param, copy.axis)]);
-                let other = Axes { last: &moved, copy: None };
-                if lanes.is_some_and(|i| apart(place, i, other) < apart(place, i, own)) {
-                    place.buffer = copy.to;
-                    move_last(&mut place.at, copy.axis);
-                }
-            }
-            _ => {}
-        }
-    }
 }
 
 /// The copies that a program begins with.
@@ -176,8 +163,10 @@ pub(super) fn serve(program: &mut Program) {
             let Some((_, copy)) = best else { continue };
             let last = Last::from([(param, copy.axis)]);
             let loses = |path: &&Path<'_>| strided_inside(path, &Last::new()) < strided_inside(path, &last);
-            let stays = paths.iter().filter(loses).filter_map(|path| Some(path.around.last()?.index)).collect();
-            redirect(&mut nest.body, copy, &stays);
+            let stays: BTreeSet<IndexId> =
+                paths.iter().filter(loses).filter_map(|path| Some(path.around.last()?.index)).collect();
+            let reads = |inside: Option<IndexId>, _: &Place| inside.is_none_or(|inside| !stays.contains(&inside));
+            redirect(&mut nest.body, copy, None, &reads);
         }
     }
 }
@@ -224,13 +213,14 @@ fn copied(from: BufferId, axis: usize, buffers: &mut Arena<BufferId, Buffer>) ->
     Ok(Nest { buffers: vec![to], decisions: vec![Decision::Packed { tensor: name }], body })
 }
 
-/// Has statements read a copy, but for some innermost loops.
-fn redirect(body: &mut [Stmt], copy: &Copy, stays: &BTreeSet<IndexId>) {
+/// Has statements read a copy where `reads` says so of the loop that they are in and the place.
+fn redirect(body: &mut [Stmt], copy: &Copy, inside: Option<IndexId>, reads: &dyn Fn(Option<IndexId>, &Place) -> bool) {
     for stmt in body {
         match stmt {
-            Stmt::For { index, .. } if stays.contains(index) => {}
-            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => redirect(body, copy, stays),
-            Stmt::Define(_, Real::Load(place)) if place.buffer == copy.param => {
+            Stmt::For { index, body, .. } => redirect(body, copy, Some(*index), reads),
+            Stmt::If { body, .. } => redirect(body, copy, inside, reads),
+            Stmt::Extremum { body, .. } => redirect(body, copy, None, reads),
+            Stmt::Define(_, Real::Load(place)) if place.buffer == copy.param && reads(inside, place) => {
                 place.buffer = copy.to;
                 move_last(&mut place.at, copy.axis);
             }

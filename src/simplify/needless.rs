@@ -25,7 +25,8 @@
 //!
 //! **Work.** Only guards go that save none by the [estimate](crate::solver::estimate): one about sizes restricts nothing if it holds for large ones,
 //! a bound that leaves out a place or two is nothing for large sizes, and an `exists` goes where there are more entries than places.
-//! `[exists b < B. tok(b, v)]`, the rows of a large table that a batch reads, stays.
+//! `[exists b < B. tok(b, v)]`, the rows of a large table that a batch reads, stays. Whether one of several tests of computed numbers holds is
+//! not asked before a product without a sum.
 
 use std::cell::{LazyCell, RefCell};
 use std::collections::BTreeSet;
@@ -412,7 +413,7 @@ impl Pass<'_, '_, '_> {
     fn restricts_nothing(&self, p: &Pred, others: &[Pred], (ranges, rank): (&[(IndexId, Size)], usize)) -> bool {
         // To find out takes as long as the product, and what is summed in its factors has guards of its own.
         let no_loop = || self.current.is_some_and(|x| self.program.stmts[x].has_no_loop(&self.program.signature));
-        if matches!(p, Pred::Any(_)) && is_computed(p) && no_loop() {
+        if is_one_of_tests(p) && no_loop() {
             return true;
         }
         let around = Pred::all(others.iter().cloned());
@@ -526,7 +527,7 @@ impl Pass<'_, '_, '_> {
         factors: &[Element],
     ) -> Result<bool> {
         self.trust = trust;
-        let depth = if matches!(goal, Pred::Any(_)) && is_computed(&goal) { MAX_DEPTH_OF_TESTS } else { MAX_DEPTH };
+        let depth = if is_one_of_tests(&goal) { MAX_DEPTH_OF_TESTS } else { MAX_DEPTH };
         let obligation = Obligation { goal, cases: self.facts(ranges, holds, factors, depth)? };
         let proved = obligation.is_proved();
         if proved {
@@ -713,6 +714,11 @@ fn is_computed(p: &Pred) -> bool {
     let mut computed = false;
     p.visit_computed(&mut |_| computed = true);
     computed
+}
+
+/// Whether a predicate says that one of several holds, some of which test numbers of computed tensors.
+fn is_one_of_tests(p: &Pred) -> bool {
+    matches!(p, Pred::Any(_)) && is_computed(p)
 }
 
 /// The facts about sizes that hold at all readings.

@@ -27,6 +27,7 @@ use super::super::machine::{FEW_STATEMENTS, SHORT};
 use super::rows::within;
 use crate::base::IndexId;
 use crate::index::{Affine, Checked, Var};
+use crate::loops::predicate::rooms;
 use crate::loops::{Bound, Cond, Domain, Fresh, Nest, Stmt, size};
 use crate::solver::Facts;
 
@@ -87,16 +88,8 @@ fn few(domain: &Domain) -> Option<RangeInclusive<i64>> {
 /// What says that a value is one of a loop: that it is between its ends.
 fn between(value: i64, stmt: &Stmt) -> Checked<Vec<Cond>> {
     let Stmt::For { domain: Domain::Range { lower, upper }, .. } = stmt else { return Ok(Vec::new()) };
-    // floor(a / d) <= v for a < (v + 1) * d, and v <= floor(a / d) for v * d <= a.
-    let from = |bound: &Bound| {
-        let end = Affine::constant(value.saturating_mul(bound.divisor).saturating_add(bound.divisor - 1));
-        Ok(Cond::NonNegative(end.sub(&bound.numerator)?))
-    };
-    let to = |bound: &Bound| {
-        let end = Affine::constant(value.saturating_mul(bound.divisor));
-        Ok(Cond::NonNegative(bound.numerator.sub(&end)?))
-    };
-    lower.iter().map(from).chain(upper.iter().map(to)).collect()
+    let rooms = rooms(&Affine::constant(value), (lower, upper), &|a| Ok(a.clone()))?;
+    Ok(rooms.into_iter().map(Cond::NonNegative).collect())
 }
 
 /// Whether a body tests an index against those of loops over a few values inside.
