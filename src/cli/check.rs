@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use iverson::ir::surface::Reading;
 use iverson::ir::term::Program;
-use iverson::ir::ty::RelationKind;
 use serde_json::json;
 
 use super::files::read_text;
@@ -30,7 +29,7 @@ struct Counts {
 impl Counts {
     fn of(program: &Program) -> Counts {
         let signature = &program.signature;
-        let relations = signature.relations.values().filter(|r| !matches!(r.kind, RelationKind::Pattern(_))).count();
+        let relations = signature.relations.values().filter(|r| r.kind.is_given()).count();
         let (parameters, sizes) = (signature.params.len(), signature.sizes.len());
         Counts { parameters, relations, sizes, terms: program.terms.len() }
     }

@@ -571,7 +571,7 @@ fn renamed<'n>(mut program: Program, names: impl IntoIterator<Item = (&'n str, &
     }
     for at in 0..signature.relations.len() {
         let relation = &mut signature.relations[RelationId::from_index(at)];
-        if !matches!(relation.kind, RelationKind::Pattern(_)) {
+        if relation.kind.is_given() {
             rename(&mut relation.name);
         }
     }

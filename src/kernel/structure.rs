@@ -29,6 +29,13 @@ pub(super) fn arrays(
                 let sought = views.place(neighbours.relation, &neighbours.axes())?;
                 views.get(at)?.neighbours(&neighbours, views.get(sought)?)?
             }
+            Part::Projected(projected) => {
+                let axes = program.signature.relations.get(projected).and_then(|found| found.kind.projection());
+                let (_, axes) = axes.ok_or_else(|| Error::bug("bind", "a projection of nothing"))?;
+                let tuples = bindings.relations().get(projected);
+                let tuples = tuples.ok_or_else(|| Error::bug("bind", "a relation without tuples"))?;
+                views.get(at)?.projected(&axes.collect::<Vec<_>>(), tuples)?
+            }
             part => views.get(at)?.part(part)?,
         };
         arrays.push(found);
@@ -243,6 +250,25 @@ impl<'a> View<'a> {
         self.order.try_map(|entry| place_of(entry).map_or(Ok(0), |place| narrow(place + 1)))
     }
 
+    /// For each tuple the place of its projection on some axes among those of all tuples. It is that of the tuple before, or the next one, mostly.
+    fn projected(&self, axes: &[usize], on_axes: &Relation) -> Result<Vec<u32>> {
+        let columns: Vec<&[usize]> = axes.iter().map(|axis| self.relation.column(*axis)).collect();
+        let mut last = 0;
+        let mut place_of = |entry: usize| -> Option<usize> {
+            let is_at = |place: usize| {
+                columns.iter().enumerate().all(|(k, own)| own.get(entry) == on_axes.column(k).get(place))
+            };
+            if !is_at(last) {
+                let tuple = || columns.iter().map(|own| i64::try_from(*own.get(entry)?).ok()).collect::<Option<Vec<_>>>();
+                last = if is_at(last + 1) { last + 1 } else { on_axes.position(&tuple()?)? };
+            }
+            Some(last)
+        };
+        self.order.try_map(|entry| {
+            narrow(place_of(entry).ok_or_else(|| Error::bug("bind", "a tuple without a projection"))?)
+        })
+    }
+
     fn part(&self, part: Part) -> Result<Vec<u32>> {
         match part {
             Part::Roots => Ok(vec![0, narrow(self.nodes(0)?.len())?]),
@@ -251,6 +277,7 @@ impl<'a> View<'a> {
             Part::Entries => self.entries.try_map(narrow),
             Part::Binned(part) => self.binned(part),
             Part::Starts => Err(Error::bug("bind", "where rows start in a matrix is not given")),
+            Part::Projected(_) => Err(Error::bug("bind", "a projection is that of two relations")),
             Part::Neighbours(_) => Err(Error::bug("bind", "neighbours are those of two views")),
             Part::Rows => {
                 let below = match self.levels.len() {

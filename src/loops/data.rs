@@ -46,6 +46,8 @@ pub enum Part {
     Children(u8),
     /// The number of the entry at each tuple of the view: see [`Signature::stored_order`].
     Entries,
+    /// For each tuple of the view, which is in the order of the entries, the entry of a [projection](crate::ty::RelationKind::Projection) of the relation.
+    Projected(RelationId),
     /// Of the pattern of a block of a matrix, for each row of the block where its entries start in the order of the matrix. It is given with
     /// the relation, since it depends on the other blocks.
     Starts,
@@ -151,8 +153,26 @@ impl Array {
             Part::Roots => Some(0),
             Part::Rows => Some(u8::from(self.axes.len() > 1)),
             Part::Children(level) => level.checked_add(1),
-            Part::Nodes(_) | Part::Entries | Part::Starts | Part::Binned(_) | Part::Neighbours(_) => None,
+            Part::Nodes(_)
+            | Part::Entries
+            | Part::Projected(_)
+            | Part::Starts
+            | Part::Binned(_)
+            | Part::Neighbours(_) => None,
         }
+    }
+
+    /// The same array of a view of the relation that its relation is a projection of: the levels of a view of a projection are the first ones of that. Nothing
+    /// for an array of tuples, and where the relation is none.
+    pub fn of_projected(&self, signature: &Signature) -> Option<Array> {
+        if !matches!(self.part, Part::Roots | Part::Rows | Part::Nodes(_) | Part::Children(_)) {
+            return None;
+        }
+        let (of, kept) = signature.relations.get(self.relation)?.kind.projection()?;
+        let kept: Vec<usize> = kept.collect();
+        let mut axes: Vec<usize> = self.axes.iter().map(|axis| kept.get(*axis).copied()).collect::<Option<_>>()?;
+        axes.extend((0..signature.relations.get(of)?.shape.len()).filter(|axis| !kept.contains(axis)));
+        Some(Array { relation: of, axes, part: self.part })
     }
 
     /// How many values the coordinates that it holds may have; nothing for other arrays.

@@ -647,6 +647,14 @@ impl<'a> Parser<'a> {
             _ if self.line.eat("rows") => Part::Rows,
             _ if self.line.eat("nodes") => Part::Nodes(self.line.integer(level)?),
             _ if self.line.eat("children") => Part::Children(self.line.integer(level)?),
+            _ if self.line.eat_words(&["entries", "of"]) => {
+                let (name, key) = (self.line.here(), self.line.relation()?);
+                let Some(relation) = self.names.relation_of.get(&key).copied() else {
+                    return Err(problem("unknown-name", name, format!("there is no relation `{}`", key.0)));
+                };
+                self.line.expect("of")?;
+                Part::Projected(relation)
+            }
             _ if self.line.eat("entries") => Part::Entries,
             _ if self.line.eat("starts") => Part::Starts,
             _ if self.line.eat("neighbours") => Part::Neighbours(self.neighbours()?),

@@ -284,12 +284,25 @@ impl<'a, 'u> Walk<'a, 'u> {
             return true;
         }
         let Some(i) = at.as_index() else { return false };
-        let array = |id: ArrayId| self.program.arrays.get(id).filter(|array| array.relation == relation);
-        let above_entries =
-            |pointers: &Array| pointers.is_above_tuples() && pointers.is_stored_order(&self.program.signature);
+        let signature = &self.program.signature;
+        // The entries of a projection are nodes of what it is of.
+        let projected = signature.relations.get(relation).and_then(|found| found.kind.projection());
+        let projected = projected.map(|(of, axes)| (of, axes.collect::<Vec<_>>()));
+        let array = |id: ArrayId| {
+            let is_of = |array: &&Array| array.relation == relation || projected.as_ref().is_some_and(|(of, _)| array.relation == *of);
+            self.program.arrays.get(id).filter(is_of)
+        };
+        let above_entries = |pointers: &Array| match &projected {
+            Some((of, axes)) if pointers.relation == *of => {
+                pointers.axes.starts_with(axes) && pointers.level_below().is_some_and(|level| usize::from(level) + 1 == axes.len())
+            }
+            _ => pointers.is_above_tuples() && pointers.is_stored_order(signature),
+        };
         match frames(&self.path).find(|frame| frame.defines() == Some(i)) {
-            Some(Frame::Let(_, id, _)) => array(*id).is_some_and(|array| {
-                matches!(array.part, Part::Entries | Part::Binned(Binned::Entries | Binned::Places))
+            Some(Frame::Let(_, id, _)) => array(*id).is_some_and(|array| match array.part {
+                Part::Entries | Part::Binned(Binned::Entries | Binned::Places) => array.relation == relation,
+                Part::Projected(projected) => projected == relation,
+                _ => false,
             }),
             Some(Frame::Loop(_, domain)) => match domain.whole_of() {
                 Domain::Segment(segment) => array(segment.pointers)
@@ -404,7 +417,7 @@ impl<'a, 'u> Walk<'a, 'u> {
             },
             Part::Starts => shape(0).map_or(Ok(false), below)?,
             Part::Nodes(level) | Part::Children(level) => self.is_node(id, Some(level), at, &facts),
-            Part::Entries | Part::Neighbours(_) | Part::Binned(Binned::Places) => {
+            Part::Entries | Part::Projected(_) | Part::Neighbours(_) | Part::Binned(Binned::Places) => {
                 self.is_node(id, levels.checked_sub(1), at, &facts)
             }
             Part::Binned(Binned::Entries | Binned::Axis(_)) => self.is_node(id, None, at, &facts),

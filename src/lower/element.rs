@@ -73,6 +73,7 @@ impl<'a> Nester<'a> {
             return Ok(self.define(Real::Load(place)));
         };
         let args: Vec<Affine> = pattern.axes.iter().filter_map(|g| at.get(*g).cloned()).collect();
+        self.projected(pattern.relation, &args);
         if self.entry(pattern.relation, &args).is_some() {
             let place = self.place_in(stored, at)?;
             return Ok(self.define(Real::Load(place)));

@@ -309,17 +309,17 @@ impl Nester<'_> {
             axes => Decision::Search { relation: name, axes: List(axes.to_vec()) },
         });
         let (first, rest) = args.split_first().ok_or_else(|| Error::bug(PASS, "a relation without axes"))?;
-        let rows = self.array(relation, &axes, Part::Rows);
+        let rows = self.own_array(relation, &axes, Part::Rows);
         let mut segment = Segment { pointers: rows, at: first.clone() };
         if rest.is_empty() {
             return Ok(Found { node: self.find(segment, None), axes });
         }
         let mut node = first.clone();
         for (level, key) in (1u8..).zip(rest) {
-            let nodes = self.array(relation, &axes, Part::Nodes(level));
+            let nodes = self.own_array(relation, &axes, Part::Nodes(level));
             node = self.find(segment.clone(), Some((nodes, key.clone())));
             if usize::from(level) + 1 < axes.len() {
-                segment = Segment { pointers: self.array(relation, &axes, Part::Children(level)), at: node.clone() };
+                segment = Segment { pointers: self.own_array(relation, &axes, Part::Children(level)), at: node.clone() };
             }
         }
         Ok(Found { node, axes })

@@ -6,7 +6,7 @@ use super::PASS;
 use super::plan::{Plan, Stored};
 use crate::base::{Id, IndexId, Interner, RelationId, VarId, work};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Pred, Size, Var, View};
+use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::loops::{self, Array, ArrayId, Decision, Part, Place, Real, RealId, Segment, Stmt};
 use crate::solver::Facts;
 use crate::tssa::Program;
@@ -28,6 +28,8 @@ pub(super) struct Scope {
     entries: Vec<(RelationId, Vec<Affine>, Affine)>,
     /// Searches that were made.
     searches: Vec<(Sought, IndexId)>,
+    /// Nodes of relations that searches would lead to.
+    nodes: Vec<IndexId>,
     /// Places of extrema that were found.
     extrema: Vec<(VarId, View, Vec<Affine>, IndexId)>,
     /// Integer parts of numbers, within extents.
@@ -45,6 +47,7 @@ impl Scope {
             elements: Vec::new(),
             entries: Vec::new(),
             searches: Vec::new(),
+            nodes: Vec::new(),
             extrema: Vec::new(),
             integers: Vec::new(),
         }
@@ -105,7 +108,15 @@ impl<'a> Nester<'a> {
         RealId::from_index(self.next_real - 1)
     }
 
+    /// An array of a view of a relation. The levels of a view of a projection are the first ones of a view of the relation that it is of.
     pub fn array(&mut self, relation: RelationId, axes: &[usize], part: Part) -> ArrayId {
+        let array = Array { relation, axes: axes.to_vec(), part };
+        let array = array.of_projected(&self.program.signature).unwrap_or(array);
+        self.arrays.intern(array)
+    }
+
+    /// An array of a view of a relation, whatever it is a projection of: where a tuple is sought in it that another one tells.
+    pub fn own_array(&mut self, relation: RelationId, axes: &[usize], part: Part) -> ArrayId {
         self.arrays.intern(Array { relation, axes: axes.to_vec(), part })
     }
 
@@ -170,7 +181,7 @@ impl<'a> Nester<'a> {
     }
 
     /// Runs in the scope at a level, with those inside of it set aside.
-    pub fn at_level<T>(&mut self, level: usize, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub fn at_level<T>(&mut self, level: usize, run: impl FnOnce(&mut Self) -> T) -> T {
         let aside = self.scopes.split_off((level + 1).min(self.scopes.len()));
         let result = run(self);
         self.scopes.extend(aside);
@@ -205,6 +216,17 @@ impl<'a> Nester<'a> {
             scope.facts.assume(p);
         }
         scope.known.push(p.alpha_normal());
+        if let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = p {
+            let program = self.program;
+            for (id, projected) in program.signature.relations.iter() {
+                if let Some((of, axes)) = projected.kind.projection()
+                    && of == *relation
+                {
+                    let on_axes = axes.filter_map(|axis| args.get(axis).cloned()).collect();
+                    self.know(&Pred::relation(RelationRef::Input(id), on_axes));
+                }
+            }
+        }
     }
 
     /// The outermost scope where an expression is known to be in range; nothing where none says so.
@@ -244,6 +266,15 @@ impl<'a> Nester<'a> {
         })
     }
 
+    /// The entry of a tuple that was found and has these places on some axes, and the level at which it was.
+    pub fn tuple_of(&self, relation: RelationId, axes: &[usize], args: &[Affine]) -> Option<(usize, Affine)> {
+        let is_own = |at: &[Affine]| axes.iter().map(|axis| at.get(*axis)).eq(args.iter().map(Some));
+        self.scopes.iter().enumerate().find_map(|(level, scope)| {
+            let found = scope.entries.iter().find(|(r, at, _)| *r == relation && is_own(at))?;
+            Some((level, found.2.clone()))
+        })
+    }
+
     /// The target of a source of a map, and the entry, where some entry of that source is known: there is one.
     pub fn target_known(&self, map: RelationId, source: &[Affine]) -> Option<(Affine, Affine)> {
         self.scopes.iter().flat_map(|scope| &scope.entries).find_map(|(r, at, entry)| {
@@ -269,6 +300,17 @@ impl<'a> Nester<'a> {
 
     pub fn remember_entry(&mut self, relation: RelationId, args: &[Affine], entry: Affine) {
         self.scope().entries.push((relation, args.to_vec(), entry));
+    }
+
+    /// That a search leads to a node where the program is.
+    pub fn remember_node(&mut self, segment: Segment, nodes: ArrayId, key: Affine, node: IndexId) {
+        self.scope().searches.push(((segment, Some((nodes, key))), node));
+        self.scope().nodes.push(node);
+    }
+
+    /// Whether a number is known to be that of a node, and not -1.
+    pub fn is_node(&self, node: &Affine) -> bool {
+        node.as_index().is_some_and(|node| self.scopes.iter().any(|scope| scope.nodes.contains(&node)))
     }
 
     /// The result of a search, made here unless it was made before.

@@ -81,12 +81,30 @@ impl<'a> Nester<'a> {
         let nodes = self.array(walk.relation, &walk.axes, Part::Nodes(depth));
         if !open.waits(arg) {
             let node = self.find(segment, Some((nodes, arg.clone())));
-            return self.test(Cond::NonNegative(node.clone()), &mut |nester| {
+            let mut inside = |nester: &mut Self| {
+                nester.remember_projected(walk, level, &args, &node);
                 let below = nester.below(walk, depth, node.clone());
                 nester.descend(open.clone(), walk, level + 1, below, body)
-            });
+            };
+            return if self.is_node(&node) { inside(self) } else { self.test(Cond::NonNegative(node.clone()), &mut inside) };
+        }
+        // Where a search for the node would begin, from the rows of the first axis and from the node above.
+        let mut from = vec![segment.clone()];
+        if depth == 1
+            && let Some(first) = walk.axes.first().and_then(|axis| args.get(*axis))
+        {
+            from.push(Segment { pointers: self.array(walk.relation, &walk.axes, Part::Rows), at: first.clone() });
         }
         self.each_node(segment, nodes, extent, &mut |nester, node, v| {
+            if depth > 0 {
+                from.iter().for_each(|from| nester.remember_node(from.clone(), nodes, v.into(), node));
+            }
+            let mut known = args.clone();
+            known[axis] = v.into();
+            nester.remember_projected(walk, level, &known, &node.into());
+            if level + 1 == walk.axes.len() {
+                nester.know(&Pred::relation(RelationRef::Input(walk.relation), known));
+            }
             let next = nester.bind(&open, arg, v, extent)?;
             // What is asked of numbers at a tuple may be stored there, or known of it.
             if let Node::Entry(leaf) = nester.below(walk, depth, node.into())
@@ -124,6 +142,35 @@ impl<'a> Nester<'a> {
             },
             |body| Stmt::one_by_one(node, Domain::Segment(segment), body),
         )
+    }
+
+    /// Remembers the entry of a projection of the relation on the axes that the view has up to a level: it is the node there.
+    fn remember_projected(&mut self, walk: &Walk, level: usize, args: &[Affine], node: &Affine) {
+        let first = walk.axes.get(..=level).unwrap_or_default();
+        let relations = self.program.signature.relations.iter();
+        let on_first = relations.filter(|(_, relation)| {
+            relation.kind.projection().is_some_and(|(of, axes)| of == walk.relation && axes.eq(first.iter().copied()))
+        });
+        let on_first: Vec<RelationId> = on_first.map(|(projected, _)| projected).collect();
+        let args: Vec<Affine> = first.iter().filter_map(|axis| args.get(*axis).cloned()).collect();
+        for projected in on_first {
+            self.remember_entry(projected, &args, node.clone());
+            self.know(&Pred::relation(RelationRef::Input(projected), args.clone()));
+        }
+    }
+
+    /// Finds the entry of a projection of a relation, of which a tuple is at hand.
+    pub fn projected(&mut self, relation: RelationId, args: &[Affine]) {
+        let projection = self.program.signature.relations.get(relation).and_then(|found| found.kind.projection());
+        let Some((of, axes)) = projection.filter(|_| self.entry(relation, args).is_none()) else { return };
+        let axes: Vec<usize> = axes.collect();
+        let Some((level, tuple)) = self.tuple_of(of, &axes, args) else { return };
+        self.at_level(level, |nester| {
+            let (index, stored) = (nester.fresh_index(), nester.program.signature.stored_order(of));
+            let array = nester.array(of, &stored, Part::Projected(relation));
+            nester.emit(Stmt::Let { index, array, at: tuple, step: None });
+            nester.remember_entry(relation, args, index.into());
+        });
     }
 
     /// What is below a node.

@@ -14,6 +14,7 @@
 
 use std::borrow::Cow;
 
+use super::projections::projected;
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Pred};
@@ -23,6 +24,14 @@ use crate::tssa::{Builder, Program, Rhs, Stmt};
 
 /// The program that computes what is asked for.
 pub(super) fn demanded(program: &Program) -> Result<Cow<'_, Program>> {
+    Ok(match asked_for(program)? {
+        Cow::Borrowed(program) => projected(program)?,
+        Cow::Owned(program) => Cow::Owned(projected(&program)?.into_owned()),
+    })
+}
+
+/// The program that computes what readers ask for.
+fn asked_for(program: &Program) -> Result<Cow<'_, Program>> {
     if program.signature.relations.is_empty() {
         return Ok(Cow::Borrowed(program));
     }

@@ -22,6 +22,7 @@ mod half_sums;
 mod needs;
 mod patterns;
 mod per_target;
+mod projections;
 mod separate_sums;
 mod speculate;
 mod truth_values;

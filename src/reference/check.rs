@@ -187,7 +187,7 @@ pub fn extend<T: Clone>(
     for (_, relation) in signature.relations.iter().skip(at.relations.len()) {
         let pattern = match relation.kind {
             RelationKind::Pattern(p) => extended.param(p)?.first().and_then(Leaf::pattern),
-            RelationKind::Free | RelationKind::Map => None,
+            RelationKind::Free | RelationKind::Map | RelationKind::Projection(..) => None,
         };
         let pattern = pattern.ok_or_else(|| Error::Request(format!("`{}` has no tuples", relation.name)))?;
         extended.relations.push(pattern.clone());

@@ -306,7 +306,7 @@ impl Environment<f64> {
             inputs.value(param.name.clone(), Value::new(tensors.collect::<Result<_>>()?));
         }
         for (r, relation) in signature.relations.iter() {
-            if !matches!(relation.kind, RelationKind::Pattern(_)) {
+            if relation.kind.is_given() {
                 inputs.relation(relation.name.clone(), self.relation(r)?.clone());
             }
         }
@@ -355,7 +355,7 @@ pub fn to_value(signature: &Signature, bindings: &Bindings, storage: Storage, le
         };
         let parameter = signature.relations.get(pattern).and_then(|relation| match relation.kind {
             RelationKind::Pattern(p) => bindings.values().get(p)?.leaves().first(),
-            RelationKind::Free | RelationKind::Map => None,
+            RelationKind::Free | RelationKind::Map | RelationKind::Projection(..) => None,
         });
         // A result with the pattern of a parameter is that parameter with other values.
         let tensor = parameter

@@ -71,7 +71,7 @@ pub(super) fn complete(signature: &Signature, inputs: &mut Inputs, most: usize) 
                 let places = (0..count).map(|at| random(id.0, at) as usize % targets.max(1)).collect();
                 inputs.map(relation.name.clone(), &sources, places);
             }
-            RelationKind::Pattern(_) => {}
+            RelationKind::Pattern(_) | RelationKind::Projection(..) => {}
         }
     }
     for (id, param) in signature.params.iter() {

@@ -103,7 +103,9 @@ pub(super) struct Parts<'a> {
 pub(super) fn parts(nest: &Nest) -> Option<Parts<'_>> {
     let at = nest.body.iter().position(|stmt| matches!(stmt, Stmt::For { .. }))?;
     let (before, rest) = nest.body.split_at(at);
-    let (Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. }, after) = rest.split_first()? else {
+    let (Stmt::For { index, domain: domain @ (Domain::Range { .. } | Domain::Segment(_)), body, .. }, after) =
+        rest.split_first()?
+    else {
         return None;
     };
     let shared = before.iter().all(|stmt| matches!(stmt, Stmt::Define(..) | Stmt::Fill(_) | Stmt::Local(_)));

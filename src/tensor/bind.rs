@@ -151,6 +151,10 @@ fn solved(signature: &Signature, inputs: &Inputs, mut equations: Vec<Equation>) 
             let codomain = usize::try_from(codomain).map_err(|_| Error::Overflow)?;
             relations[id] = targets.relation(&relation.name, codomain)?;
         }
+        if let Some((of, axes)) = relation.kind.projection() {
+            let tuples = relations[of].projected(&axes.collect::<Vec<_>>());
+            relations[id] = Arc::new(tuples.map_err(|malformed| malformed.of(&relation.name))?);
+        }
     }
     Ok(Bindings { sizes, values, relations })
 }
@@ -235,6 +239,11 @@ fn collect_relations(
 ) -> Result<Arena<RelationId, Arc<Relation>>> {
     let mut relations = Arena::new();
     for relation in signature.relations.values() {
+        if relation.kind.projection().is_some() {
+            // Until maps are there.
+            let _: RelationId = relations.push(Arc::new(Relation::nothing(relation.shape.len())));
+            continue;
+        }
         if let (RelationKind::Map, Some(map)) = (relation.kind, inputs.maps.get(&relation.name)) {
             let sources = relation.shape.split_last().map_or(&[][..], |(_, sources)| sources);
             push_axes(signature, &relation.name, sources, map.sources(), equations)?;
@@ -254,7 +263,7 @@ fn collect_relations(
                     }
                 }
             }
-            RelationKind::Free | RelationKind::Map => match inputs.relations.get(&relation.name) {
+            RelationKind::Free | RelationKind::Map | RelationKind::Projection(..) => match inputs.relations.get(&relation.name) {
                 Some(tuples) => tuples.clone(),
                 None if inputs.maps.contains_key(&relation.name) => {
                     return Err(Error::data(&relation.name, "this is a relation, and not a map; give its tuples"));

@@ -57,7 +57,7 @@ impl Frame {
         let (mut relations, mut maps) = (Vec::new(), Vec::new());
         for relation in signature.relations.values() {
             match (relation.kind, inputs.relations.get(&relation.name), inputs.maps.get(&relation.name)) {
-                (RelationKind::Pattern(_), ..) => {}
+                (RelationKind::Pattern(_) | RelationKind::Projection(..), ..) => {}
                 (_, Some(tuples), _) => relations.push((relation.name.clone(), tuples.clone())),
                 (_, None, Some(targets)) => maps.push((relation.name.clone(), targets.clone())),
                 (_, None, None) => return None,

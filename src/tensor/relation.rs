@@ -155,6 +155,21 @@ impl Relation {
         Relation::unchecked(self.shape, self.columns.into_iter().map(keep).collect())
     }
 
+    /// The tuples on some axes, which are there.
+    ///
+    /// # Errors
+    /// If memory for them cannot be had.
+    pub(crate) fn projected(&self, axes: &[usize]) -> Checked<Self> {
+        let is_first = axes.iter().copied().eq(0..axes.len());
+        let shape = axes.iter().map(|axis| self.shape[*axis]).collect();
+        let columns: Vec<Vec<usize>> = axes.iter().map(|axis| self.columns[*axis].clone()).collect();
+        let sorted = match is_first {
+            true => Relation::unchecked(shape, columns),
+            false => Relation::sorted(shape, columns)?.0,
+        };
+        Ok(sorted.without_repetitions())
+    }
+
     /// The places that a sparse matrix stores.
     pub fn from_csr(pattern: &CsrPattern) -> Self {
         let mut rows = Vec::with_capacity(pattern.len());

@@ -190,7 +190,7 @@ impl<'a> Printer<'a> {
             .map(|r| match r.kind {
                 RelationKind::Free => taken(&r.name, "R"),
                 RelationKind::Map => taken(&r.name, "f"),
-                RelationKind::Pattern(_) => String::new(),
+                RelationKind::Pattern(_) | RelationKind::Projection(..) => String::new(),
             })
             .collect();
         let functions = signature.functions.values().map(|f| taken(f.name(), "f")).collect();

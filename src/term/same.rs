@@ -66,7 +66,7 @@ impl<'a> Matcher<'a> {
         // Names of patterns are made from those of their parameters.
         let relation = |r: &crate::ty::Relation| match r.kind {
             RelationKind::Pattern(p) => format!("?{}", p.0),
-            RelationKind::Free | RelationKind::Map => r.name.clone(),
+            RelationKind::Free | RelationKind::Map | RelationKind::Projection(..) => r.name.clone(),
         };
         let relations = places(&names(&l.relations, relation), &names(&r.relations, relation))?;
         let functions = places(&names(&l.functions, function), &names(&r.functions, function))?;

@@ -114,15 +114,31 @@ pub enum RelationKind {
     Map,
     /// It is the pattern of a sparse parameter.
     Pattern(ParamId),
+    /// It has the tuples of another relation, which comes before it, on some of its axes, in their order: axis `k` where bit `k` is set. They are found
+    /// out when relations are bound.
+    Projection(RelationId, u64),
 }
 
 impl RelationKind {
-    /// The word that declares it; a pattern is declared with its parameter.
+    /// The word that declares it; a pattern is declared with its parameter, and a projection not at all.
     pub fn keyword(self) -> Option<&'static str> {
         match self {
             RelationKind::Free => Some("rel"),
             RelationKind::Map => Some("map"),
-            RelationKind::Pattern(_) => None,
+            RelationKind::Pattern(_) | RelationKind::Projection(..) => None,
+        }
+    }
+
+    /// Whether it is given by its own name.
+    pub fn is_given(self) -> bool {
+        self.keyword().is_some()
+    }
+
+    /// The relation of which it is a projection, and its axes there.
+    pub fn projection(self) -> Option<(RelationId, impl Iterator<Item = usize>)> {
+        match self {
+            RelationKind::Projection(of, axes) => Some((of, (0..64).filter(move |k| axes >> k & 1 == 1))),
+            RelationKind::Free | RelationKind::Map | RelationKind::Pattern(_) => None,
         }
     }
 }
@@ -132,7 +148,7 @@ impl Signature {
     pub fn pattern_owner(&self, relation: RelationId) -> Option<&Param> {
         match self.relations.get(relation)?.kind {
             RelationKind::Pattern(param) => self.params.get(param),
-            RelationKind::Free | RelationKind::Map => None,
+            RelationKind::Free | RelationKind::Map | RelationKind::Projection(..) => None,
         }
     }
 
@@ -254,7 +270,7 @@ fn check(signature: &Signature) -> Result<(), String> {
             signature.check_size(n)?;
         }
     }
-    for relation in relations.values() {
+    for (id, relation) in relations.iter() {
         relation.shape.iter().try_for_each(|n| signature.check_size(n))?;
         let name = &relation.name;
         match relation.kind {
@@ -265,6 +281,13 @@ fn check(signature: &Signature) -> Result<(), String> {
                 let pattern = params.get(p).and_then(|p| p.storage.pattern()).and_then(|r| relations.get(r));
                 if pattern != Some(relation) {
                     return Err(format!("the pattern `{name}` is of no parameter"));
+                }
+            }
+            RelationKind::Projection(..) => {
+                let source = relation.kind.projection().and_then(|(of, axes)| Some((relations.get(of).filter(|_| of < id)?, axes)));
+                let kept = source.map(|(of, axes)| axes.map(|k| of.shape.get(k)).collect::<Vec<_>>());
+                if kept != Some(relation.shape.iter().map(Some).collect()) {
+                    return Err(format!("`{name}` is no projection"));
                 }
             }
         }

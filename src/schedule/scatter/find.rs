@@ -22,9 +22,16 @@ pub(super) enum Term {
 
 /// Over what a sum goes.
 pub(super) enum Source {
-    /// The tuples of a relation that have the target on an axis: the indices that are their coordinates, by axis, and their entries.
+    /// The tuples of a relation that have the target on an axis: the indices that are their coordinates, by axis, their entries, and those of projections.
     /// Sums are read at the target and `shift`.
-    Tuples { relation: RelationId, axis: usize, shift: i64, coordinates: Vec<(usize, IndexId)>, entries: Vec<IndexId> },
+    Tuples {
+        relation: RelationId,
+        axis: usize,
+        shift: i64,
+        coordinates: Vec<(usize, IndexId)>,
+        entries: Vec<IndexId>,
+        projected: Vec<(RelationId, IndexId)>,
+    },
     /// All places of an axis, at each of which a number tells the target: it is the number and a constant.
     Numbers { source: (IndexId, Size), number: Place, shift: i64 },
 }
@@ -48,8 +55,9 @@ impl Sum {
     /// The buffers of which a row is loaded for each source, or a number where there are no rows.
     pub fn taken(&self) -> impl Iterator<Item = BufferId> {
         let own: Vec<IndexId> = match &self.source {
-            Source::Tuples { coordinates, entries, .. } => {
-                coordinates.iter().map(|(_, i)| *i).chain(entries.iter().copied()).collect()
+            Source::Tuples { coordinates, entries, projected, .. } => {
+                let told = coordinates.iter().map(|(_, i)| *i).chain(projected.iter().map(|(_, i)| *i));
+                told.chain(entries.iter().copied()).collect()
             }
             Source::Numbers { source, .. } => vec![source.0],
         };
@@ -201,11 +209,13 @@ impl<'a> Finder<'a> {
         if scope.tests.iter().any(|test| **test != *segment) {
             return None;
         }
-        let mut walk = Walk { finder: self, view, coordinates: Vec::new(), entries: Vec::new(), items: Vec::new() };
+        let (coordinates, entries, projected, items) = Default::default();
+        let mut walk = Walk { finder: self, view, coordinates, entries, projected, items };
         let levels = walk.level(stmt)?;
-        let Walk { coordinates, entries, items, .. } = walk;
+        let Walk { coordinates, entries, projected, items, .. } = walk;
         let Levels { added, locals, tail } = levels;
-        let known: BTreeSet<IndexId> = coordinates.iter().map(|(_, i)| *i).chain(entries.iter().copied()).collect();
+        let told = coordinates.iter().map(|(_, i)| *i).chain(projected.iter().map(|(_, i)| *i));
+        let known: BTreeSet<IndexId> = told.chain(entries.iter().copied()).collect();
         let items = self.needed(&items, scope, &added, &known)?;
         let ranks = ranks(scope, t, &items);
         if shift != 0 || !scope.asked.is_empty() || scope.together || *range != target.1 {
@@ -217,7 +227,7 @@ impl<'a> Finder<'a> {
                 return None;
             }
         }
-        let source = Source::Tuples { relation: view.relation, axis, shift, coordinates, entries };
+        let source = Source::Tuples { relation: view.relation, axis, shift, coordinates, entries, projected };
         Some(Sum { target, ranks, source, items, added, locals, tail })
     }
 
@@ -358,6 +368,7 @@ struct Walk<'f, 'a> {
     view: &'a Array,
     coordinates: Vec<(usize, IndexId)>,
     entries: Vec<IndexId>,
+    projected: Vec<(RelationId, IndexId)>,
     items: Vec<&'a Stmt>,
 }
 
@@ -374,6 +385,11 @@ impl<'a> Walk<'_, 'a> {
             match stmt {
                 Stmt::Let { index: i, array, at, step: None } if at.as_index() == Some(*index) && inner.is_none() => {
                     self.learn(*i, self.finder.program.arrays.get(*array)?)?;
+                }
+                Stmt::Let { index: i, array, at, step: None } if inner.is_none() => {
+                    self.entries.iter().find(|entry| at.as_index() == Some(**entry))?;
+                    let Part::Projected(projected) = self.finder.program.arrays.get(*array)?.part else { return None };
+                    self.projected.push((projected, *i));
                 }
                 Stmt::Define(..) if inner.is_none() => self.items.push(stmt),
                 Stmt::Local(r) if inner.is_none() => locals.push(*r),

@@ -360,7 +360,7 @@ impl Pass<'_> {
 
     /// A nest over the tuples of a relation in their order, before the nest on the way.
     fn by_tuples(&mut self, nest: &Nest, sum: &Sum) -> Result<Option<(BufferId, u32)>> {
-        let Source::Tuples { relation, coordinates, entries, axis, .. } = &sum.source else { return Ok(None) };
+        let Source::Tuples { relation, coordinates, entries, projected, axis, .. } = &sum.source else { return Ok(None) };
         let worth = || {
             let (tuples, row) = ((self.sizes.tuples)(*relation)?, self.row(sum)?);
             let sums = self.length(&sum.target.1)?.checked_mul(row)?;
@@ -393,8 +393,22 @@ impl Pass<'_> {
             names.keep(*i, coordinate(*axis).ok_or_else(|| Error::bug("scatter", "an axis that a relation lacks"))?);
         }
         entries.iter().for_each(|i| names.keep(*i, last));
+        // The entry of a projection on the first axes is a node.
+        let mut beside = Vec::new();
+        for (projected, i) in projected {
+            let axes = self.program.signature.relations.get(*projected).and_then(|found| found.kind.projection());
+            let axes: Vec<usize> = axes.map(|(_, axes)| axes.collect()).unwrap_or_default();
+            match axes.len().checked_sub(1).and_then(|level| nodes.get(level)) {
+                Some(node) if stored.starts_with(&axes) => names.keep(*i, *node),
+                _ => {
+                    let (index, array) = (names.fresh_index(), self.array(*relation, &stored, Part::Projected(*projected)));
+                    names.keep(*i, index);
+                    beside.push(Stmt::Let { index, array, at: last.into(), step: None });
+                }
+            }
+        }
         let shared = names.body(&shared)?;
-        let mut inside = names.body(&own)?;
+        let mut inside = [beside, names.body(&own)?].concat();
         for level in (skipped..stored.len()).rev() {
             let array = self.array(*relation, &stored, Part::Nodes(narrow(level)?));
             inside.insert(0, Stmt::Let { index: places[level], array, at: nodes[level].into(), step: None });

@@ -108,7 +108,7 @@ pub(in crate::tensor) fn expected(signature: &Signature) -> String {
                 )),
                 None => items.push(format!("map {}", relation.name)),
             },
-            RelationKind::Pattern(_) => {}
+            RelationKind::Pattern(_) | RelationKind::Projection(..) => {}
         }
     }
     items.extend(signature.sizes.values().take(MOST).map(|n| format!("size {n}")));

@@ -40,7 +40,7 @@ impl Printer<'_> {
                     let text = format!("map {called} : [{}] -> [{}]", sizes(self, source), self.affine(target));
                     self.declare(&text);
                 }
-                (RelationKind::Map, None) | (RelationKind::Pattern(_), _) => {}
+                (RelationKind::Map, None) | (RelationKind::Pattern(_) | RelationKind::Projection(..), _) => {}
             }
         }
         for (id, function) in signature.functions.iter() {
