@@ -168,11 +168,25 @@ impl Array {
         if !matches!(self.part, Part::Roots | Part::Rows | Part::Nodes(_) | Part::Children(_)) {
             return None;
         }
+        let (of, mut axes) = self.projected_view(signature)?;
+        let others: Vec<usize> = (0..signature.relations.get(of)?.shape.len()).filter(|axis| !axes.contains(axis)).collect();
+        axes.extend(others);
+        Some(Array { relation: of, axes, part: self.part })
+    }
+
+    /// The relation that its relation is a projection of, and the axes of that in the order of the view.
+    fn projected_view(&self, signature: &Signature) -> Option<(RelationId, Vec<usize>)> {
         let (of, kept) = signature.relations.get(self.relation)?.kind.projection()?;
         let kept: Vec<usize> = kept.collect();
-        let mut axes: Vec<usize> = self.axes.iter().map(|axis| kept.get(*axis).copied()).collect::<Option<_>>()?;
-        axes.extend((0..signature.relations.get(of)?.shape.len()).filter(|axis| !kept.contains(axis)));
-        Some(Array { relation: of, axes, part: self.part })
+        Some((of, self.axes.iter().map(|axis| kept.get(*axis).copied()).collect::<Option<_>>()?))
+    }
+
+    /// Whether the nodes of a level are those of the same level of another view.
+    pub fn has_nodes_of(&self, other: &Array, level: u8, signature: &Signature) -> bool {
+        let view = |array: &Array| array.projected_view(signature).unwrap_or_else(|| (array.relation, array.axes.clone()));
+        let ((own, axes), (of, others)) = (view(self), view(other));
+        let first = ..=usize::from(level);
+        own == of && axes.get(first).is_some_and(|axes| others.get(first) == Some(axes))
     }
 
     /// How many values the coordinates that it holds may have; nothing for other arrays.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Domain, Program, Real, RealId, Stmt, changed, loads, stores};
+use super::{Bound, Domain, Program, Real, RealId, Stmt, changed, loads, stores};
 use crate::base::IndexId;
+use crate::index::Var;
 
 /// Whether a statement is a loop or has one inside.
 pub(crate) fn has_loop(stmt: &Stmt) -> bool {
@@ -73,6 +74,19 @@ pub(crate) fn only_sums(body: &[Stmt]) -> bool {
     assigned.is_subset(&inside) && !fills
 }
 
+/// Whether a range lies in `k * i + c .. k * i + c + k - 1`, so that it has no value in common with that of another `i`.
+fn is_block(domain: &Domain, i: IndexId) -> bool {
+    let Domain::Range { lower, upper } = domain else { return false };
+    lower.iter().filter(|bound| bound.divisor == 1).any(|first| {
+        let k = first.numerator.coefficient(&Var::Index(i));
+        let is_last = |last: &Bound| {
+            let length = last.numerator.sub(&first.numerator).ok().and_then(|length| length.as_constant());
+            last.divisor == 1 && length.is_some_and(|length| length < k)
+        };
+        k > 0 && upper.iter().any(is_last)
+    })
+}
+
 /// Whether iterations of a loop add to places that data tell, so that two of them may meet: they come one after the other.
 pub(crate) fn adds_where_told(index: IndexId, domain: &Domain, body: &[Stmt]) -> bool {
     let mut told = BTreeSet::new();
@@ -90,6 +104,10 @@ pub(crate) fn adds_where_told(index: IndexId, domain: &Domain, body: &[Stmt]) ->
                 let above = match domain {
                     Domain::Part { part, .. } => part,
                     Domain::Segment(segment) => &segment.at,
+                    Domain::Range { .. } if own.iter().any(|i| is_block(domain, *i)) => {
+                        own.insert(*inner);
+                        return;
+                    }
                     Domain::Range { .. } => return,
                 };
                 if own.iter().any(|i| above.as_index() == Some(*i)) {

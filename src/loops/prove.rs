@@ -376,12 +376,15 @@ impl<'a, 'u> Walk<'a, 'u> {
         let Some(i) = at.as_index() else { return false };
         let below = |segment: &Segment| {
             self.program.arrays.get(segment.pointers).is_some_and(|pointers| {
-                let view = pointers.relation == array.relation && pointers.axes == array.axes;
-                let there = match level {
-                    Some(level) => pointers.level_below() == Some(level),
-                    None => pointers.part == Part::Binned(Binned::All),
-                };
-                view && there
+                match level {
+                    Some(level) => {
+                        pointers.level_below() == Some(level) && array.has_nodes_of(pointers, level, &self.program.signature)
+                    }
+                    None => {
+                        let view = pointers.relation == array.relation && pointers.axes == array.axes;
+                        view && pointers.part == Part::Binned(Binned::All)
+                    }
+                }
             })
         };
         match frames(&self.path).find(|frame| frame.defines() == Some(i)) {

@@ -17,55 +17,66 @@ use std::sync::Arc;
 
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef};
-use crate::scalar::{Function, Primitive};
-use crate::tssa::patterns::{Pattern, distinct, patterns};
-use crate::tssa::{Builder, Program, Rhs, Stmt};
+use crate::index::{Affine, Pred, RelationRef, Size};
+use crate::tssa::patterns::{Projected, projections};
+use crate::tssa::{Builder, Program, Rhs};
 use crate::ty::{Relation, RelationKind, Signature};
-
-/// A projection, and the axes of a tensor that it is over.
-#[derive(Clone, PartialEq)]
-struct Projected {
-    kind: RelationKind,
-    axes: Vec<usize>,
-}
 
 /// The program with such guards.
 pub(super) fn projected(program: &Program) -> Result<Cow<'_, Program>> {
-    if program.signature.relations.values().all(|relation| relation.shape.len() < 3) {
-        return Ok(Cow::Borrowed(program));
-    }
-    let found = found(program);
-    let wanted = wanted(program, &found);
-    if program.stmts.ids().all(|x| !wanted[x]) {
+    let found = projections(program);
+    if program.stmts.ids().all(|x| found[x].is_none()) {
         return Ok(Cow::Borrowed(program));
     }
     let mut signature = (*program.signature).clone();
     let mut atoms: SideTable<VarId, Option<Pred>> = SideTable::new(program.stmts.len(), None);
-    for x in program.stmts.ids().filter(|x| wanted[*x]) {
+    for x in program.stmts.ids() {
         let Some(Projected { kind, axes }) = &found[x] else { continue };
         if let Some(relation) = relation(&mut signature, *kind) {
             let at = axes.iter().map(|axis| Affine::index(IndexId::from_index(*axis))).collect();
             atoms.set(x, Some(Pred::relation(RelationRef::Input(relation), at)));
         }
     }
-    let mut builder = Builder::new(Arc::new(signature));
-    let outputs = builder.append_with(program, |builder, x, stmt| match &atoms[x] {
-        None => builder.push(stmt),
-        Some(atom) => builder.push(&within(stmt, atom)),
+    let signature = Arc::new(signature);
+    let mut builder = Builder::new(signature.clone());
+    let outputs = builder.append_with(program, |builder, x, stmt| {
+        let mut stmt = stmt.clone();
+        let guard = |guard: &mut Pred| {
+            let told = guard.conjuncts().iter().map(|p| told(&signature, p).unwrap_or_else(|| p.clone()));
+            *guard = Pred::all(atoms[x].clone().into_iter().chain(told).collect::<Vec<_>>());
+        };
+        match &mut stmt.rhs {
+            Rhs::Add([(p, _), (q, _)]) => [p, q].into_iter().for_each(guard),
+            Rhs::Map { guard: own, .. } | Rhs::Contract { guard: own, .. } => guard(own),
+            Rhs::Input { .. } | Rhs::Number(_) => {}
+        }
+        builder.push(&stmt)
     })?;
     Ok(Cow::Owned(builder.finish(outputs)))
 }
 
-/// A statement where a predicate holds.
-fn within(stmt: &Stmt, atom: &Pred) -> Stmt {
-    let mut stmt = stmt.clone();
-    match &mut stmt.rhs {
-        Rhs::Add([(p, _), (q, _)]) => (*p, *q) = (atom.clone().and(p.clone()), atom.clone().and(q.clone())),
-        Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => *guard = atom.clone().and(guard.clone()),
-        Rhs::Input { .. } | Rhs::Number(_) => {}
+/// What says in a word that there is a tuple with some places, if there is such a projection.
+fn told(signature: &Signature, p: &Pred) -> Option<Pred> {
+    let (mut bound, mut body) = (Vec::new(), p);
+    while let Pred::Exists { index, extent, body: inner } = body {
+        bound.push((*index, extent));
+        body = inner;
     }
-    stmt
+    let Pred::Relation { relation: RelationRef::Input(of), args, holds: true } = body else { return None };
+    let shape = &signature.relations.get(*of)?.shape;
+    // The place of each index that is bound, over its whole range.
+    let place = |(i, n): &(IndexId, &Size)| {
+        args.iter().position(|a| a.as_index() == Some(*i)).filter(|place| shape.get(*place) == Some(*n))
+    };
+    let gone: Vec<usize> = bound.iter().map(place).collect::<Option<_>>()?;
+    let kept: Vec<(usize, &Affine)> = args.iter().enumerate().filter(|(place, _)| !gone.contains(place)).collect();
+    if gone.is_empty() || kept.iter().any(|(_, a)| bound.iter().any(|(i, _)| a.mentions(*i))) {
+        return None;
+    }
+    let axes = kept.iter().fold(0, |axes: u64, (place, _)| axes | 1 << place);
+    let kind = RelationKind::Projection(*of, axes);
+    let (relation, _) = signature.relations.iter().find(|(_, known)| known.kind == kind)?;
+    Some(Pred::relation(RelationRef::Input(relation), kept.into_iter().map(|(_, a)| a.clone()).collect()))
 }
 
 /// The relation of a projection in a signature, which is made if it is not there.
@@ -84,68 +95,4 @@ fn relation(signature: &mut Signature, kind: RelationKind) -> Option<RelationId>
         name.push('?');
     }
     Some(signature.relations.push(Relation { name, shape, kind }))
-}
-
-/// Outside of which projection each tensor is zero, if it lies on no pattern.
-fn found(program: &Program) -> SideTable<VarId, Option<Projected>> {
-    let known = patterns(program);
-    let mut found: SideTable<VarId, Option<Projected>> = SideTable::new(program.stmts.len(), None);
-    for (x, stmt) in program.stmts.iter().filter(|(x, _)| known[*x].is_empty()) {
-        let one = match &stmt.rhs {
-            Rhs::Input { .. } | Rhs::Number(_) => None,
-            Rhs::Add([(_, a), (_, b)]) => found[*a].clone().filter(|a| found[*b].as_ref() == Some(a)),
-            Rhs::Map { function, args, .. } => match (function, args.as_slice()) {
-                (Function::Value(Primitive::Op(op)), [arg]) if op.facts().zero => found[*arg].clone(),
-                _ => None,
-            },
-            Rhs::Contract { guard, operands, .. } => {
-                let (rank, ranges) = (stmt.dims.len(), stmt.dims.iter().chain(stmt.rhs.sums()).collect::<Vec<_>>());
-                let of_guard = Pattern::of_guard(&program.signature, guard, |i| ranges.get(i.index()).copied());
-                let of_operands = operands.iter().flat_map(|operand| {
-                    let index = |axis: usize| operand.indices.get(axis).map(|i| i.index());
-                    known[operand.var].iter().filter_map(move |pattern| pattern.renamed(index))
-                });
-                let of_sum = of_guard.into_iter().chain(of_operands).filter_map(|p| on_axes(&program.signature, &p, rank));
-                let handed_on = operands.iter().filter_map(|operand| {
-                    let one = found[operand.var].as_ref()?;
-                    let axis = |axis: &usize| operand.indices.get(*axis).map(|i| i.index()).filter(|k| *k < rank);
-                    let axes: Vec<usize> = one.axes.iter().map(axis).collect::<Option<_>>()?;
-                    distinct(&axes).then_some(Projected { axes, ..one.clone() })
-                });
-                of_sum.chain(handed_on).max_by_key(|one| one.axes.len())
-            }
-        };
-        found.set(x, one);
-    }
-    found
-}
-
-/// The part of a pattern over the axes of a tensor, where the pattern has others as well: at least two, as nearly all rows of a matrix have entries.
-fn on_axes(signature: &Signature, pattern: &Pattern, rank: usize) -> Option<Projected> {
-    let is_projection = signature.relations.get(pattern.relation)?.kind.projection().is_some();
-    let kept = || pattern.axes.iter().enumerate().filter(|(_, axis)| **axis < rank);
-    let count = kept().count();
-    if count < 2 || count == pattern.axes.len() || pattern.axes.len() > 64 || is_projection {
-        return None;
-    }
-    let axes = kept().fold(0, |axes: u64, (place, _)| axes | 1 << place);
-    let kind = RelationKind::Projection(pattern.relation, axes);
-    Some(Projected { kind, axes: kept().map(|(_, axis)| *axis).collect() })
-}
-
-/// The tensors that lie on a projection and are read by products, and by tensors of which the same holds.
-fn wanted(program: &Program, found: &SideTable<VarId, Option<Projected>>) -> SideTable<VarId, bool> {
-    let mut wanted = SideTable::new(program.stmts.len(), false);
-    program.stmts.ids().for_each(|x| wanted.set(x, found[x].is_some()));
-    program.outputs.iter().flat_map(|output| &output.leaves).for_each(|x| wanted.set(*x, false));
-    for x in program.stmts.ids().rev() {
-        let stmt = &program.stmts[x];
-        let walks = matches!(stmt.rhs, Rhs::Contract { .. }) || wanted[x];
-        let mut not = |y: VarId| wanted.set(y, false);
-        match walks {
-            true => stmt.rhs.guards().for_each(|guard| guard.visit_computed(&mut not)),
-            false => stmt.rhs.for_each_operand(not),
-        }
-    }
-    wanted
 }

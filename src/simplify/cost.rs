@@ -4,8 +4,10 @@
 //! higher power decides. The multiples are hints; the number of tuples of a relation is a multiple of `N` too. In order,
 //!
 //! 1. the power of `N` that work or storage grows with, whichever is higher: what is stored has to be written;
-//! 2. the work, where a number that is stored counts as half an operation;
-//! 3. the storage, and the length.
+//! 2. the same power where relations have all tuples there may be: of what costs as much for tuples here and there, the better one is that which gets no
+//!    worse where they stand together, as in the fibres of a tensor;
+//! 3. the work, where a number that is stored counts as half an operation;
+//! 4. the storage, and the length.
 //!
 //! A tensor is stored as a box, or at the tuples of a relation over some of its axes, times the other ones. It is larger than what it is made of
 //! then, so its numbers go through memory, and count as four operations each.
@@ -18,12 +20,12 @@ use smallvec::{SmallVec, smallvec};
 use super::expr::{Expr, Real};
 use super::graph::Scope;
 use super::lang::{Head, Node, Slot};
-use crate::base::{Id as _, IndexId, work};
-use crate::index::{Affine, Pred, Size, Var};
+use crate::base::{Id as _, IndexId, RelationId, work};
+use crate::index::{Affine, Pred, RelationRef, Size, Var};
 use crate::scalar::{Function, Op, Primitive};
 use crate::solver::estimate::{self, Growth, Hints};
 use crate::solver::{Relations as _, have_one_value};
-use crate::tssa::patterns::Pattern;
+use crate::tssa::patterns::{Pattern, Projected};
 use crate::ty::Signature;
 
 /// The operations that a stored number counts for.
@@ -47,29 +49,37 @@ pub(super) struct Cost {
     effort: Growth,
     /// The highest power of either.
     power: usize,
+    /// The effort where relations have all tuples.
+    full: Growth,
     length: f64,
 }
 
 impl Cost {
     /// Nothing.
     pub(super) fn zero() -> Cost {
-        Cost::new(Growth::zero(), Growth::zero(), 0.0)
+        Cost::new(Growth::zero(), Growth::zero(), Growth::zero(), 0.0)
     }
 
-    fn new(work: Growth, stored: Growth, length: f64) -> Cost {
-        let effort = work.add(&stored.scale(STORED));
+    fn new(work: Growth, stored: Growth, full: Growth, length: f64) -> Cost {
+        let effort = effort(&work, &stored);
         let power = work.leading().0.max(stored.leading().0);
-        Cost { work, stored, effort, power, length }
+        Cost { work, stored, effort, power, full, length }
     }
 
-    /// The cost of a whole program, whatever its length.
-    pub(super) fn of(work: Growth, stored: Growth) -> Cost {
-        Cost::new(work, stored, 0.0)
+    /// The cost of a whole program, whatever its length: its work and what it stores, and both where relations have all tuples.
+    pub(super) fn of([work, stored]: [Growth; 2], full: [Growth; 2]) -> Cost {
+        Cost::new(work, stored, effort(&full[0], &full[1]), 0.0)
     }
 
-    /// Compares what grows with `N`: the highest power, then the work, where a number that is stored counts too.
+    /// The power that this grows with where relations have all tuples.
+    pub(super) fn full_power(&self) -> usize {
+        self.full.leading().0
+    }
+
+    /// Compares what grows with `N`: the highest power, that where relations have all tuples, then the work, where a number that is stored counts too.
     pub(super) fn compare_effort(&self, other: &Cost) -> Ordering {
-        self.power.cmp(&other.power).then_with(|| self.effort.compare(&other.effort))
+        let powers = self.power.cmp(&other.power).then_with(|| self.full_power().cmp(&other.full_power()));
+        powers.then_with(|| self.effort.compare(&other.effort))
     }
 
     /// Compares the operations alone.
@@ -91,7 +101,13 @@ impl Cost {
     }
 }
 
-/// The costs of many nodes, to be added up: of each the coefficients of work and storage, as many as the largest has, and the length.
+/// Work, where half a unit is added for each number stored.
+fn effort(work: &Growth, stored: &Growth) -> Growth {
+    work.add(&stored.scale(STORED))
+}
+
+/// The costs of many nodes, to be added up: of each the coefficients of work, of storage and of the effort where relations have all tuples, as many as
+/// the largest has, and the length.
 pub(super) struct Costs {
     powers: usize,
     rows: Vec<f64>,
@@ -99,7 +115,7 @@ pub(super) struct Costs {
 
 impl Costs {
     pub(super) fn new<'c>(costs: impl Iterator<Item = &'c Cost> + Clone) -> Costs {
-        let growths = |cost: &'c Cost| [cost.work.coefficients(), cost.stored.coefficients()];
+        let growths = |cost: &'c Cost| [&cost.work, &cost.stored, &cost.full].map(Growth::coefficients);
         let powers = costs.clone().flat_map(growths).map(<[f64]>::len).max().unwrap_or(0);
         let mut rows = Vec::new();
         for cost in costs {
@@ -113,7 +129,7 @@ impl Costs {
     }
 
     fn width(&self) -> usize {
-        2 * self.powers + 1
+        3 * self.powers + 1
     }
 
     /// The cost of a node.
@@ -135,11 +151,12 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    /// The coefficients of work and storage, and the length.
-    fn parts(&self) -> (&[f64], &[f64], f64) {
+    /// The coefficients of work and storage, those of the effort where relations have all tuples, and the length.
+    fn parts(&self) -> ([&[f64]; 3], f64) {
         let (work, rest) = self.row.split_at(self.powers);
-        let (stored, length) = rest.split_at(self.powers);
-        (work, stored, length.first().copied().unwrap_or(0.0))
+        let (stored, rest) = rest.split_at(self.powers);
+        let (full, length) = rest.split_at(self.powers);
+        ([work, stored, full], length.first().copied().unwrap_or(0.0))
     }
 
     pub(super) fn add(&mut self, cost: &[f64]) {
@@ -168,7 +185,17 @@ impl Sum {
 
     /// Whether whatever contains this costs no less than another, as far as that is plain.
     pub(super) fn is_no_lower(&self, other: &Cost) -> bool {
-        let (work, stored, length) = self.parts();
+        let ([work, stored, full], length) = self.parts();
+        // It may be lower for relations that have all tuples, unless it grows faster than that for the others.
+        let highest = |growths: &[&[f64]]| {
+            (0..self.powers).rev().find(|power| growths.iter().any(|growth| growth[*power] != 0.0)).unwrap_or(0)
+        };
+        let power = highest(&[work, stored]);
+        match highest(&[full]).cmp(&other.full_power()) {
+            Ordering::Less => return power > other.power,
+            Ordering::Greater if power >= other.power => return true,
+            Ordering::Greater | Ordering::Equal => {}
+        }
         let of = |growth: &Growth, power: usize| growth.coefficients().get(power).copied().unwrap_or(0.0);
         for power in (0..self.powers).rev() {
             let (effort, known) = (work[power] + STORED * stored[power], of(&other.effort, power));
@@ -184,7 +211,10 @@ impl Sum {
 
     /// Whether a cost that changes by this plainly becomes no lower: nothing of higher power changes, and the change is no matter of rounding.
     pub(super) fn raises(&self, cost: &Cost) -> bool {
-        let (work, stored, length) = self.parts();
+        let ([work, stored, full], length) = self.parts();
+        if full.iter().rev().find(|change| **change != 0.0).is_some_and(|change| *change < 0.0) {
+            return false;
+        }
         let mut changes = work.iter().zip(stored).enumerate().rev();
         match changes.find(|(_, (work, stored))| **work != 0.0 || **stored != 0.0) {
             Some((power, (work, stored))) => {
@@ -196,8 +226,9 @@ impl Sum {
     }
 
     pub(super) fn total(&self) -> Cost {
-        let (work, stored, length) = self.parts();
-        Cost::new(Growth::from_coefficients(work), Growth::from_coefficients(stored), length)
+        let (growths, length) = self.parts();
+        let [work, stored, full] = growths.map(Growth::from_coefficients);
+        Cost::new(work, stored, full, length)
     }
 }
 
@@ -206,6 +237,8 @@ impl Sum {
 pub(super) struct Model<'a> {
     signature: &'a Signature,
     hints: Hints,
+    /// Whether there are relations of which it may make a difference that they have all tuples.
+    has_relations: bool,
 }
 
 impl<'a> Model<'a> {
@@ -218,7 +251,15 @@ impl<'a> Model<'a> {
         for (r, relation) in signature.relations.iter() {
             found.entries.extend(hints.get(&relation.name).map(|multiple| (r, *multiple)));
         }
-        Model { signature, hints: signature.with_quotients(&found) }
+        let is_free = |r: RelationId| !signature.is_map(RelationRef::Input(r));
+        let has_relations = signature.relations.ids().any(is_free);
+        Model { signature, hints: signature.with_quotients(&found), has_relations }
+    }
+
+    /// The model where relations have all tuples, if that may make a difference.
+    pub(super) fn full(&self) -> Option<Model<'a>> {
+        let hints = Hints { full: true, ..self.hints.clone() };
+        self.has_relations.then(|| Model { hints, has_relations: false, ..self.clone() })
     }
 
     /// About how many points of a box satisfy a guard.
@@ -234,6 +275,17 @@ impl<'a> Model<'a> {
         let patterns = Pattern::of_guard(self.signature, guard, extent).into_iter().filter_map(named);
         let (inside, weight) = stored_where(&patterns.collect::<Vec<_>>(), gens);
         self.points(gens, &inside).scale(weight)
+    }
+
+    /// How many numbers a sum takes that is stored where a relation has some tuple for it, if there is one.
+    fn at_projections(&self, gens: &[(IndexId, Size)], sums: &[Size], guard: &Pred) -> Option<Growth> {
+        let all: Vec<&Size> = gens.iter().map(|(_, n)| n).chain(sums).collect();
+        let patterns = Pattern::of_guard(self.signature, guard, |i| all.get(i.index()).copied());
+        let stored = patterns.iter().filter_map(|pattern| {
+            let (places, weight) = stored_at(&pattern.projected(self.signature, gens.len())?, self.signature, gens);
+            Some(self.points(gens, &places).scale(weight))
+        });
+        stored.min_by(Growth::compare)
     }
 
     /// Which two of at least three factors, given by the indices they read, are multiplied first, over which indices, and at how many
@@ -363,11 +415,24 @@ impl<'a> Model<'a> {
         have_one_value(&sums, guard.conjuncts(), &|relation| self.signature.is_map(relation))
     }
 
-    /// The cost of a node, its children aside.
-    pub(super) fn node(&self, node: &Node) -> Cost {
+    /// The cost of a node, its children aside; `full` is the model where relations have all tuples.
+    pub(super) fn node(&self, node: &Node, full: Option<&Model<'_>>) -> Cost {
+        let (work, stored, length) = self.growth(node);
+        let full = full.map_or_else(
+            || effort(&work, &stored),
+            |full| {
+                let (work, stored, _) = full.growth(node);
+                effort(&work, &stored)
+            },
+        );
+        Cost::new(work, stored, full, length)
+    }
+
+    /// The work of a node, what it stores, and its length.
+    fn growth(&self, node: &Node) -> (Growth, Growth, f64) {
         let gens = super::graph::slots(node.head.dims());
         match &*node.head {
-            Head::Input { .. } => Cost::zero(),
+            Head::Input { .. } => (Growth::zero(), Growth::zero(), 0.0),
             Head::Product { sums, guard, factors, .. } => {
                 let all: Vec<(IndexId, Size)> =
                     gens.iter().map(|(_, n)| n).chain(sums).zip(0..).map(|(n, at)| (IndexId(at), n.clone())).collect();
@@ -379,8 +444,15 @@ impl<'a> Model<'a> {
                 let places = self.points(&gens, &outside).min(points.clone());
                 let (work, between) = self.product_work(&all, gens.len(), guard, factors, &points, &places);
                 let is_view = work == Growth::zero() && self.is_view(&all, gens.len(), guard);
-                let stored = if is_view { Growth::zero() } else { self.stored(&gens, &outside).add(&between) };
-                Cost::new(work, stored, 1.0 + sums.len() as f64 + length(guard, factors, 0.5))
+                let stored = match is_view {
+                    true => Growth::zero(),
+                    false => {
+                        let own = self.stored(&gens, &outside);
+                        let own = self.at_projections(&gens, sums, guard).map_or(own.clone(), |other| own.min(other));
+                        own.add(&between)
+                    }
+                };
+                (work, stored, 1.0 + sums.len() as f64 + length(guard, factors, 0.5))
             }
             Head::Sum { terms, .. } => {
                 let mut points: Vec<Growth> = terms.iter().map(|(p, _)| self.points(&gens, p)).collect();
@@ -389,14 +461,14 @@ impl<'a> Model<'a> {
                 let text: f64 = terms.iter().map(|(p, a)| length(p, std::slice::from_ref(a), 0.5)).sum();
                 let stored =
                     terms.iter().map(|(p, _)| self.stored(&gens, p)).max_by(Growth::compare).unwrap_or_default();
-                Cost::new(work, stored, text + 1.0)
+                (work, stored, text + 1.0)
             }
             Head::Apply { guard, args, function, .. } => {
                 let points = self.points(&gens, guard);
                 // A negative exponent stands in parentheses.
                 let signed = matches!(function, Function::Value(Primitive::Op(Op::Powi(k))) if *k < 0);
                 let text = 1.0 + f64::from(u8::from(signed)) + length(guard, args, 1.0);
-                Cost::new(points, self.stored(&gens, guard), text)
+                (points, self.stored(&gens, guard), text)
             }
         }
     }
@@ -411,6 +483,12 @@ pub(super) fn stored_where(patterns: &[Pattern], gens: &[(IndexId, Size)]) -> (P
             (pattern.atom(&Affine::indices(gens)), weight)
         }
     }
+}
+
+/// The same of a tensor on a projection.
+pub(super) fn stored_at(projected: &Projected, signature: &Signature, gens: &[(IndexId, Size)]) -> (Pred, f64) {
+    let weight = if projected.axes.len() < gens.len() { BESIDE_TUPLES } else { 1.0 };
+    (projected.exists(signature, gens.len()), weight)
 }
 
 /// The factors of a product, by the indices that they read.

@@ -109,12 +109,13 @@ impl Table {
         ids.sort();
         let places: BTreeMap<Id, Place> = ids.iter().copied().zip(0..).collect();
         let (mut entries, mut starts) = (Vec::new(), vec![0]);
+        let full = model.and_then(Model::full);
         for id in &ids {
             entries.extend(graph.egraph[*id].nodes.iter().map(|node| {
                 let node = node.clone().map_children(|id| graph.egraph.find(id));
                 let children = node.children.iter().filter_map(|id| places.get(id).copied()).collect();
                 let is_input = matches!(*node.head, Head::Input { .. });
-                Entry { cost: model.map_or_else(Cost::zero, |model| model.node(&node)), children, is_input, node }
+                Entry { cost: model.map_or_else(Cost::zero, |model| model.node(&node, full.as_ref())), children, is_input, node }
             }));
             starts.push(entries.len());
         }

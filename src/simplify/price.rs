@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
-use super::cost::{Cost, Model, STORED, stored_where};
+use super::cost::{Cost, Model, STORED, stored_at, stored_where};
 use super::graph::slots;
 use crate::base::{Id as _, IndexId, SideTable, SizeId, VarId};
 use crate::error::Result;
 use crate::index::{Overflow, Pred, RelationRef, Size, Var, View};
 use crate::solver::estimate::Growth;
 use crate::solver::{Plan, Relations as _, World, holds};
-use crate::tssa::patterns::patterns;
+use crate::tssa::patterns::{patterns, projections};
 use crate::tssa::{Program, Rhs, Stmt};
 use crate::ty::Signature;
 
@@ -52,6 +52,9 @@ impl Price {
 
     /// Whether this is no more than another one.
     pub(super) fn is_no_dearer(&self, other: &Price) -> bool {
+        if self.growth.full_power() > other.growth.full_power() {
+            return false;
+        }
         match self.growth.compare_effort(&other.growth) {
             Ordering::Less => true,
             Ordering::Greater => false,
@@ -69,6 +72,7 @@ pub(super) type Shape = (Vec<Size>, Vec<Size>, Pred);
 /// Prices programs of one signature. What was counted is kept, since programs that are compared have most of their statements in common.
 pub(super) struct Pricing<'m, 'a> {
     model: &'m Model<'a>,
+    full: Option<Model<'a>>,
     worlds: Vec<Option<Small<'a>>>,
     /// The points of a shape in each world, and the places that have one.
     known: FxHashMap<Shape, Vec<Option<(i64, i64)>>>,
@@ -83,14 +87,14 @@ impl<'m, 'a> Pricing<'m, 'a> {
             let holds = |p: &Pred| holds(p, &world, &BTreeMap::new()) == Ok(true);
             signature.assumptions.iter().all(holds).then_some(world)
         };
-        Pricing { model, worlds: WORLDS.iter().map(world).collect(), known: FxHashMap::default() }
+        Pricing { model, full: model.full(), worlds: WORLDS.iter().map(world).collect(), known: FxHashMap::default() }
     }
 
     /// What a program costs.
     pub(super) fn price(&mut self, program: &Program) -> Result<Price> {
         let live = program.live();
-        let (stored_as, patterns) = (kept(program, &live), patterns(program));
-        let (mut work, mut stored) = (Growth::zero(), Growth::zero());
+        let (stored_as, patterns, projections) = (kept(program, &live), patterns(program), projections(program));
+        let [mut growth, mut full] = [(); 2].map(|()| [Growth::zero(), Growth::zero()]);
         let mut counted = [Some(0.0); WORLDS.len()];
         for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
             let Some(counting) = Counting::of(stmt) else { continue };
@@ -98,22 +102,27 @@ impl<'m, 'a> Pricing<'m, 'a> {
             let gens = slots(&stmt.dims);
             let all: Vec<(IndexId, Size)> =
                 stmt.dims.iter().chain(*sums).zip(0..).map(|(n, at)| (IndexId(at), n.clone())).collect();
-            let points = self.model.points(&all, guard);
-            let places = self.model.points(&gens, support).min(points.clone());
-            let own = points.scale(*per_point).add(&places.scale(*per_place));
             if *per_point + *per_place == 0.0 && self.model.is_view(&all, gens.len(), guard) {
                 continue;
             }
-            work.add_assign(&own);
-            let (kept, inside, weight) = match stored_as[x] {
-                Kept::Whole => {
-                    let (inside, weight) = stored_where(&patterns[x], &gens);
-                    (self.model.points(&gens, &inside).scale(weight), inside, weight)
-                }
-                Kept::Points => (points, guard.clone(), 1.0),
-                Kept::Nothing => (Growth::zero(), Pred::False, 1.0),
+            let (inside, weight) = match stored_as[x] {
+                Kept::Whole => match &projections[x] {
+                    Some(projected) => stored_at(projected, &program.signature, &gens),
+                    None => stored_where(&patterns[x], &gens),
+                },
+                Kept::Points => (guard.clone(), 1.0),
+                Kept::Nothing => (Pred::False, 1.0),
             };
-            stored.add_assign(&kept);
+            for ([work, stored], model) in [(&mut growth, Some(self.model)), (&mut full, self.full.as_ref())] {
+                let Some(model) = model else { continue };
+                let points = model.points(&all, guard);
+                let places = model.points(&gens, support).min(points.clone());
+                work.add_assign(&points.scale(*per_point).add(&places.scale(*per_place)));
+                stored.add_assign(&match stored_as[x] {
+                    Kept::Points => points,
+                    Kept::Whole | Kept::Nothing => model.points(&gens, &inside).scale(weight),
+                });
+            }
             let shape = (stmt.dims.clone(), sums.to_vec(), guard.clone());
             let numbers = self.points(shape).to_vec();
             let kept = self.points((stmt.dims.clone(), Vec::new(), inside)).to_vec();
@@ -127,7 +136,8 @@ impl<'m, 'a> Pricing<'m, 'a> {
                 };
             }
         }
-        Ok(Price { growth: Cost::of(work, stored), counted })
+        let full = if self.full.is_some() { full } else { growth.clone() };
+        Ok(Price { growth: Cost::of(growth, full), counted })
     }
 
     /// The points of a shape in each world, and the places of the `gen` indices that have one.

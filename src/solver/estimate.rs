@@ -37,6 +37,8 @@ pub struct Hints {
     pub sizes: BTreeMap<SizeId, f64>,
     /// The multiple of each relation's number of entries; [`Hints::ENTRIES`] for those that are not listed.
     pub entries: BTreeMap<RelationId, f64>,
+    /// Whether relations, maps aside, have all tuples there may be, whatever is said of them.
+    pub full: bool,
 }
 
 impl Hints {
@@ -45,7 +47,7 @@ impl Hints {
 
     /// Nothing is said.
     pub fn new() -> Hints {
-        Hints { sizes: BTreeMap::new(), entries: BTreeMap::new() }
+        Hints { sizes: BTreeMap::new(), entries: BTreeMap::new(), full: false }
     }
 
     /// The multiple of a size variable.
@@ -265,6 +267,7 @@ fn entries(relation: RelationRef, kept: Option<&[bool]>, hints: &Hints, relation
     let volume = |places: &[Size]| product(places.iter().map(|n| extent(n, hints)));
     let own = match (relations.is_map(relation), shape.split_last()) {
         (true, Some((_, source))) => volume(source),
+        _ if hints.full => volume(shape),
         _ => own.min(volume(shape)),
     };
     match kept {
@@ -377,10 +380,12 @@ impl Estimate<'_> {
                 }
             }
         }
-        let mut taken = Vec::new();
+        let (mut taken, mut before) = (Vec::new(), Vec::new());
         for p in atoms {
             if let Pred::Relation { relation, args, holds: true } = p {
-                paid = paid.times(self.relation(*relation, args, &mut free, &mut taken));
+                let earlier = before.iter().filter(|(known, _)| known == relation).map(|(_, args)| *args);
+                paid = paid.times(self.relation(*relation, args, earlier, &mut free, &mut taken));
+                before.push((*relation, args));
             }
         }
         let whole = taken.clone();
@@ -409,11 +414,13 @@ impl Estimate<'_> {
         paid.times(product(free.into_iter().map(|(_, n)| n)))
     }
 
-    /// What an atom of data costs for the indices that it fixes, which are no longer free but taken.
-    fn relation(
+    /// What an atom of data costs for the indices that it fixes, which are no longer free but taken. Where an `earlier` tuple has the same places, but for those
+    /// that this one fixes, there is one at least.
+    fn relation<'e>(
         &self,
         relation: RelationRef,
         args: &[Affine],
+        earlier: impl Iterator<Item = &'e Vec<Affine>>,
         free: &mut Vec<(IndexId, Lead)>,
         taken: &mut Vec<(IndexId, Lead)>,
     ) -> Lead {
@@ -427,12 +434,22 @@ impl Estimate<'_> {
         let mut share = entries(relation, None, self.hints, self.relations);
         let mut volume = Lead::ONE;
         let mut left = free.clone();
-        for (a, n) in args.iter().zip(shape) {
+        let mut fixed = Vec::new();
+        for (place, (a, n)) in args.iter().zip(shape).enumerate() {
             match longest(&left, a) {
                 Some(at) => volume = volume.times(left.remove(at).1),
                 // A place that is fixed leaves its share of the entries.
-                None => share = share.share(extent(n, self.hints)),
+                None => {
+                    share = share.share(extent(n, self.hints));
+                    fixed.push(place);
+                }
             }
+        }
+        let mut earlier = earlier;
+        if share.compare(Lead::ONE) == Ordering::Less
+            && earlier.any(|other| fixed.iter().all(|place| other.get(*place) == args.get(*place)))
+        {
+            share = Lead::ONE;
         }
         if left.len() == free.len() || share.compare(volume) != Ordering::Less {
             return Lead::ONE;

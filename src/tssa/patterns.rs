@@ -1,10 +1,13 @@
 //! On which relations tensors lie: what a guard or a sparse operand says of where elements are not zero.
+//!
+//! A sum over some axes of a relation lies on the relation's [projection](Projected) on the others.
 
 use super::{Program, Rhs, Stmt};
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
 use crate::index::{Affine, Pred, RelationRef, Size};
 use crate::solver::Relations as _;
-use crate::ty::Signature;
+use crate::scalar::{Function, Primitive};
+use crate::ty::{RelationKind, Signature};
 
 /// A relation over distinct axes of a tensor, as long as its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,10 +63,51 @@ impl Pattern {
         distinct(&axes).then_some(Pattern { relation: self.relation, axes })
     }
 
+    /// The part of it over the first axes of a tensor, where it has others as well: at least two, as nearly all rows of a matrix have entries.
+    pub fn projected(&self, signature: &Signature, rank: usize) -> Option<Projected> {
+        let is_projection = signature.relations.get(self.relation)?.kind.projection().is_some();
+        let kept = || self.axes.iter().enumerate().filter(|(_, axis)| **axis < rank);
+        let count = kept().count();
+        if count < 2 || count == self.axes.len() || self.axes.len() > 64 || is_projection {
+            return None;
+        }
+        let axes = kept().fold(0, |axes: u64, (place, _)| axes | 1 << place);
+        let kind = RelationKind::Projection(self.relation, axes);
+        Some(Projected { kind, axes: kept().map(|(_, axis)| *axis).collect() })
+    }
+
     /// The atom at indices.
     pub fn atom(&self, at: &[Affine]) -> Pred {
         let args = self.axes.iter().filter_map(|axis| at.get(*axis).cloned()).collect();
         Pred::relation(RelationRef::Input(self.relation), args)
+    }
+}
+
+/// A relation on some of its axes, and the axes of a tensor that these are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Projected {
+    /// What a relation of its tuples is.
+    pub kind: RelationKind,
+    /// The axis of the tensor at each of its places.
+    pub axes: Vec<usize>,
+}
+
+impl Projected {
+    /// That there is such a tuple at the axes of a tensor.
+    pub fn exists(&self, signature: &Signature, rank: usize) -> Pred {
+        let Some((of, kept)) = self.kind.projection() else { return Pred::True };
+        let shape = signature.relations.get(of).map_or(&[][..], |of| &of.shape);
+        let kept: Vec<usize> = kept.collect();
+        let mut bound = Vec::new();
+        let place = |(place, n): (usize, &Size)| match kept.iter().position(|axis| *axis == place) {
+            Some(at) => Affine::index(IndexId::from_index(self.axes.get(at).copied().unwrap_or(0))),
+            None => {
+                bound.push((IndexId::from_index(rank + bound.len()), n.clone()));
+                Affine::index(IndexId::from_index(rank + bound.len() - 1))
+            }
+        };
+        let args = shape.iter().enumerate().map(place).collect();
+        Pred::exists_each(bound.into_iter(), Pred::relation(RelationRef::Input(of), args))
     }
 }
 
@@ -112,4 +156,63 @@ pub fn patterns(program: &Program) -> SideTable<VarId, Vec<Pattern>> {
         known.set(x, found);
     }
     known
+}
+
+/// The projections outside of which tensors are zero that lie on no pattern, where readers walk them: products do, and so do functions that are 0 of 0,
+/// and sums of two tensors on the same projection, where theirs do.
+pub fn projections(program: &Program) -> SideTable<VarId, Option<Projected>> {
+    let mut found: SideTable<VarId, Option<Projected>> = SideTable::new(program.stmts.len(), None);
+    if program.signature.relations.values().all(|relation| relation.shape.len() < 3) {
+        return found;
+    }
+    let known = patterns(program);
+    for (x, stmt) in program.stmts.iter().filter(|(x, _)| known[*x].is_empty()) {
+        let one = projection_of(program, stmt, &known, &found);
+        found.set(x, one);
+    }
+    program.outputs.iter().flat_map(|output| &output.leaves).for_each(|x| found.set(*x, None));
+    for x in program.stmts.ids().rev() {
+        let stmt = &program.stmts[x];
+        let walks = matches!(stmt.rhs, Rhs::Contract { .. }) || found[x].is_some();
+        let mut not = |y: VarId| found.set(y, None);
+        match walks {
+            true => stmt.rhs.guards().for_each(|guard| guard.visit_computed(&mut not)),
+            false => stmt.rhs.for_each_operand(not),
+        }
+    }
+    found
+}
+
+/// That of a statement, where those of its operands are known.
+fn projection_of(
+    program: &Program,
+    stmt: &Stmt,
+    known: &SideTable<VarId, Vec<Pattern>>,
+    found: &SideTable<VarId, Option<Projected>>,
+) -> Option<Projected> {
+    match &stmt.rhs {
+        Rhs::Input { .. } | Rhs::Number(_) => None,
+        Rhs::Add([(_, a), (_, b)]) => found[*a].clone().filter(|a| found[*b].as_ref() == Some(a)),
+        Rhs::Map { function, args, .. } => match (function, args.as_slice()) {
+            (Function::Value(Primitive::Op(op)), [arg]) if op.facts().zero => found[*arg].clone(),
+            _ => None,
+        },
+        Rhs::Contract { guard, operands, .. } => {
+            let (rank, ranges) = (stmt.dims.len(), stmt.dims.iter().chain(stmt.rhs.sums()).collect::<Vec<_>>());
+            let of_guard = Pattern::of_guard(&program.signature, guard, |i| ranges.get(i.index()).copied());
+            let of_operands = operands.iter().flat_map(|operand| {
+                let index = |axis: usize| operand.indices.get(axis).map(|i| i.index());
+                known[operand.var].iter().filter_map(move |pattern| pattern.renamed(index))
+            });
+            let all = of_guard.into_iter().chain(of_operands);
+            let of_sum = all.filter_map(|pattern| pattern.projected(&program.signature, rank));
+            let handed_on = operands.iter().filter_map(|operand| {
+                let one = found[operand.var].as_ref()?;
+                let axis = |axis: &usize| operand.indices.get(*axis).map(|i| i.index()).filter(|k| *k < rank);
+                let axes: Vec<usize> = one.axes.iter().map(axis).collect::<Option<_>>()?;
+                distinct(&axes).then_some(Projected { axes, ..one.clone() })
+            });
+            of_sum.chain(handed_on).max_by_key(|one| one.axes.len())
+        }
+    }
 }

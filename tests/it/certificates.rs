@@ -205,7 +205,7 @@ fn inputs(signature: &Signature, world: &Sample, seed: u64) -> Option<Inputs> {
         let shape = shape(&relation.shape)?;
         let tuples = tuples(id, &shape);
         match relation.kind {
-            RelationKind::Pattern(_) => {}
+            RelationKind::Pattern(_) | RelationKind::Projection(..) => {}
             RelationKind::Free => {
                 inputs.relation(&relation.name, Relation::from_tuples(&shape, &tuples).expect("sorted and unique"));
             }
@@ -234,7 +234,7 @@ fn counted(name: &str, function: &Function, rng: &mut Rng) -> usize {
             .map(|n| (n, if round < 3 { f64::from(round) } else { f64::from(rng.u8(0..6)) }))
             .collect();
         let entries = signature.relations.ids().map(|r| (r, f64::from(rng.u8(0..20)))).collect();
-        let hints = Hints { sizes, entries };
+        let hints = Hints { sizes, entries, full: false };
         let ids = (signature.sizes.ids(), signature.relations.ids());
         let Some(world) = Sample::new(&hints, 1, ids.0, ids.1, signature.as_ref()) else { continue };
         // Sizes may not be those that the program assumes.

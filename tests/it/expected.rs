@@ -326,7 +326,7 @@ pub fn inputs(signature: &Signature, sizes: &[i64], numbers: &mut Numbers, rng: 
     for relation in signature.relations.values() {
         let shape = shape(&relation.shape, sizes);
         match relation.kind {
-            RelationKind::Pattern(_) => {}
+            RelationKind::Pattern(_) | RelationKind::Projection(..) => {}
             RelationKind::Free => {
                 let tuples = tuples(&shape, rng);
                 inputs.relation(&relation.name, Relation::from_tuples(&shape, &tuples).expect("sorted and unique"));

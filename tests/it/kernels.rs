@@ -361,7 +361,7 @@ pub fn fitting_entries(
     for relation in signature.relations.values() {
         let shape: Vec<usize> = relation.shape.iter().map(length).collect();
         match relation.kind {
-            RelationKind::Pattern(_) => {}
+            RelationKind::Pattern(_) | RelationKind::Projection(..) => {}
             RelationKind::Free => {
                 inputs.relation(&relation.name, sparse(&shape, numbers).pattern().clone());
             }

@@ -18,6 +18,7 @@ mod errors;
 mod examples;
 mod expected;
 mod extremes;
+mod fibres;
 mod flows;
 mod fork;
 mod formats;
