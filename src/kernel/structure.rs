@@ -259,14 +259,14 @@ impl<'a> View<'a> {
                 columns.iter().enumerate().all(|(k, own)| own.get(entry) == on_axes.column(k).get(place))
             };
             if !is_at(last) {
-                let tuple = || columns.iter().map(|own| i64::try_from(*own.get(entry)?).ok()).collect::<Option<Vec<_>>>();
+                let tuple =
+                    || columns.iter().map(|own| i64::try_from(*own.get(entry)?).ok()).collect::<Option<Vec<_>>>();
                 last = if is_at(last + 1) { last + 1 } else { on_axes.position(&tuple()?)? };
             }
             Some(last)
         };
-        self.order.try_map(|entry| {
-            narrow(place_of(entry).ok_or_else(|| Error::bug("bind", "a tuple without a projection"))?)
-        })
+        self.order
+            .try_map(|entry| narrow(place_of(entry).ok_or_else(|| Error::bug("bind", "a tuple without a projection"))?))
     }
 
     fn part(&self, part: Part) -> Result<Vec<u32>> {

@@ -169,7 +169,8 @@ impl Array {
             return None;
         }
         let (of, mut axes) = self.projected_view(signature)?;
-        let others: Vec<usize> = (0..signature.relations.get(of)?.shape.len()).filter(|axis| !axes.contains(axis)).collect();
+        let others: Vec<usize> =
+            (0..signature.relations.get(of)?.shape.len()).filter(|axis| !axes.contains(axis)).collect();
         axes.extend(others);
         Some(Array { relation: of, axes, part: self.part })
     }
@@ -183,7 +184,8 @@ impl Array {
 
     /// Whether the nodes of a level are those of the same level of another view.
     pub fn has_nodes_of(&self, other: &Array, level: u8, signature: &Signature) -> bool {
-        let view = |array: &Array| array.projected_view(signature).unwrap_or_else(|| (array.relation, array.axes.clone()));
+        let view =
+            |array: &Array| array.projected_view(signature).unwrap_or_else(|| (array.relation, array.axes.clone()));
         let ((own, axes), (of, others)) = (view(self), view(other));
         let first = ..=usize::from(level);
         own == of && axes.get(first).is_some_and(|axes| others.get(first) == Some(axes))

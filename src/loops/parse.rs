@@ -18,7 +18,7 @@
 //! upper   ::= bound | min(bound, ..)
 //! bound   ::= a | floor((a) / k)
 //! segment ::= array at a
-//! array   ::= (roots | rows | nodes k | children k | entries | starts
+//! array   ::= (roots | rows | nodes k | nodes in R of | children k | entries | starts
 //!             | bins | entries of bins | axis k of bins | places in bins
 //!             | neighbours (k [(+ | -) k], ..) in R(k, ..) of) R(k, ..)
 //! cond    ::= 0 <= a | a = 0 | a != 0 | r = 0 | r != 0
@@ -647,7 +647,7 @@ impl<'a> Parser<'a> {
             _ if self.line.eat("rows") => Part::Rows,
             _ if self.line.eat("nodes") => Part::Nodes(self.line.integer(level)?),
             _ if self.line.eat("children") => Part::Children(self.line.integer(level)?),
-            _ if self.line.eat_words(&["entries", "of"]) => {
+            _ if self.line.eat_words(&["nodes", "in"]) => {
                 let (name, key) = (self.line.here(), self.line.relation()?);
                 let Some(relation) = self.names.relation_of.get(&key).copied() else {
                     return Err(problem("unknown-name", name, format!("there is no relation `{}`", key.0)));

@@ -295,7 +295,7 @@ impl<'a> Printer<'a> {
             Part::Nodes(level) => format!("nodes {level}"),
             Part::Children(level) => format!("children {level}"),
             Part::Entries => "entries".to_owned(),
-            Part::Projected(relation) => format!("entries of {} of", self.relation(*relation)),
+            Part::Projected(relation) => format!("nodes in {} of", self.relation(*relation)),
             Part::Starts => "starts".to_owned(),
             Part::Binned(Binned::All) => "bins".to_owned(),
             Part::Binned(Binned::Entries) => "entries of bins".to_owned(),

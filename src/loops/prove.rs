@@ -289,12 +289,15 @@ impl<'a, 'u> Walk<'a, 'u> {
         let projected = signature.relations.get(relation).and_then(|found| found.kind.projection());
         let projected = projected.map(|(of, axes)| (of, axes.collect::<Vec<_>>()));
         let array = |id: ArrayId| {
-            let is_of = |array: &&Array| array.relation == relation || projected.as_ref().is_some_and(|(of, _)| array.relation == *of);
+            let is_of = |array: &&Array| {
+                array.relation == relation || projected.as_ref().is_some_and(|(of, _)| array.relation == *of)
+            };
             self.program.arrays.get(id).filter(is_of)
         };
         let above_entries = |pointers: &Array| match &projected {
             Some((of, axes)) if pointers.relation == *of => {
-                pointers.axes.starts_with(axes) && pointers.level_below().is_some_and(|level| usize::from(level) + 1 == axes.len())
+                pointers.axes.starts_with(axes)
+                    && pointers.level_below().is_some_and(|level| usize::from(level) + 1 == axes.len())
             }
             _ => pointers.is_above_tuples() && pointers.is_stored_order(signature),
         };
@@ -375,15 +378,14 @@ impl<'a, 'u> Walk<'a, 'u> {
         }
         let Some(i) = at.as_index() else { return false };
         let below = |segment: &Segment| {
-            self.program.arrays.get(segment.pointers).is_some_and(|pointers| {
-                match level {
-                    Some(level) => {
-                        pointers.level_below() == Some(level) && array.has_nodes_of(pointers, level, &self.program.signature)
-                    }
-                    None => {
-                        let view = pointers.relation == array.relation && pointers.axes == array.axes;
-                        view && pointers.part == Part::Binned(Binned::All)
-                    }
+            self.program.arrays.get(segment.pointers).is_some_and(|pointers| match level {
+                Some(level) => {
+                    pointers.level_below() == Some(level)
+                        && array.has_nodes_of(pointers, level, &self.program.signature)
+                }
+                None => {
+                    let view = pointers.relation == array.relation && pointers.axes == array.axes;
+                    view && pointers.part == Part::Binned(Binned::All)
                 }
             })
         };

@@ -450,7 +450,13 @@ impl Check<'_> {
         self.part(*array, |part| {
             matches!(
                 part,
-                Part::Nodes(_) | Part::Entries | Part::Projected(_) | Part::Rows | Part::Children(_) | Part::Starts | Part::Binned(_)
+                Part::Nodes(_)
+                    | Part::Entries
+                    | Part::Projected(_)
+                    | Part::Rows
+                    | Part::Children(_)
+                    | Part::Starts
+                    | Part::Binned(_)
             )
         });
         if varies(at, scope) {

@@ -319,7 +319,8 @@ impl Nester<'_> {
             let nodes = self.own_array(relation, &axes, Part::Nodes(level));
             node = self.find(segment.clone(), Some((nodes, key.clone())));
             if usize::from(level) + 1 < axes.len() {
-                segment = Segment { pointers: self.own_array(relation, &axes, Part::Children(level)), at: node.clone() };
+                segment =
+                    Segment { pointers: self.own_array(relation, &axes, Part::Children(level)), at: node.clone() };
             }
         }
         Ok(Found { node, axes })

@@ -86,7 +86,11 @@ impl<'a> Nester<'a> {
                 let below = nester.below(walk, depth, node.clone());
                 nester.descend(open.clone(), walk, level + 1, below, body)
             };
-            return if self.is_node(&node) { inside(self) } else { self.test(Cond::NonNegative(node.clone()), &mut inside) };
+            return if self.is_node(&node) {
+                inside(self)
+            } else {
+                self.test(Cond::NonNegative(node.clone()), &mut inside)
+            };
         }
         // Where a search for the node would begin, from the rows of the first axis and from the node above.
         let mut from = vec![segment.clone()];

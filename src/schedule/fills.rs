@@ -13,18 +13,23 @@
 //! Lowering makes a tensor zero where its guard leaves places out, as it does not look at readers. These have the guard of the tensor in
 //! their own, mostly, so they run over the same places, and to write zeros to a whole matrix takes as long as to compute half of it.
 //!
-//! **Why it is right.** Some store runs over ranges, without tests, with a loop index, or one place, on each axis and each loop index on some axis: it
-//! writes all places that satisfy the bounds of its loops. The loops and tests around a load imply these bounds, of the place that it loads from. And the
-//! store comes first: it is in an earlier nest, or in an earlier statement of the same iteration of the outer loop, whose index both places have
-//! on the same axis.
+//! **Why it is right.** A store runs over ranges, under tests of its loop indices, with a loop index, or one place, on each axis and each loop index on some
+//! axis: it writes all places that satisfy the bounds and the tests. The loops and tests around a load imply those of some store, of the place that it loads
+//! from; where those of one may fail, of another one. And the store comes first: it is in an earlier nest, or in an earlier statement of the same
+//! iteration of the outer loop, whose index both places have on the same axis.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::workspaces::asks_numbers;
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Affine, Checked};
+use crate::index::{Affine, Checked, Pred};
 use crate::loops::{BufferId, BufferKind, Cond, Decision, Domain, Place, Program, Stmt, name_of, predicate};
 use crate::solver::Facts;
+
+/// How many cases are gone through to see that a load is from where some store has been.
+const MAX_CASES: usize = 96;
 
 /// Leaves out zeros that nobody reads.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -135,11 +140,10 @@ fn is_needless(all: &[Access<'_>], facts: &Facts) -> Checked<bool> {
                 Frame::Loop(..) | Frame::Other => {}
             }
         }
-        let mut covered = false;
-        for store in &stores {
-            covered = covered || store.comes_before(load) && store.writes(load.place, &here)?;
-        }
-        if !covered {
+        let before = stores.iter().filter(|store| store.comes_before(load)).map(|store| store.region(load.place));
+        let regions: Vec<Vec<Pred>> = before.filter_map(Checked::transpose).collect::<Checked<_>>()?;
+        let is_in = |region: &Vec<Pred>| region.iter().all(|p| here.proves(p));
+        if !regions.iter().any(is_in) && !is_covered(&here, &regions, &mut { MAX_CASES }) {
             return Ok(false);
         }
     }
@@ -159,30 +163,62 @@ impl Access<'_> {
         i == j && self.at.0 == load.at.0 && self.at.1 < load.at.1 && axis(self).is_some() && axis(self) == axis(load)
     }
 
-    /// Whether the store writes a place of which something is known.
-    fn writes(&self, place: &Place, here: &Facts) -> Checked<bool> {
+    /// What is to hold for the store to write a place: together the ranges and tests around it, of the index at each axis. Nothing where an iteration is not
+    /// told by its place.
+    fn region(&self, place: &Place) -> Checked<Option<Vec<Pred>>> {
         let mut at: BTreeMap<IndexId, &Affine> = BTreeMap::new();
+        let mut region = Vec::new();
         for (own, a) in self.place.at.iter().zip(&place.at) {
             match own.as_index() {
                 Some(i) if at.insert(i, a).is_none() => {}
                 // The same place in all iterations.
-                None if own == a && !own.has_indices() => {}
-                _ => return Ok(false),
+                None if !own.has_indices() => region.push(Pred::equal(own, a)?),
+                _ => return Ok(None),
             }
         }
-        let loops: BTreeSet<IndexId> =
-            self.path.iter().filter_map(|frame| if let Frame::Loop(i, _) = frame { Some(*i) } else { None }).collect();
-        if loops.len() != self.path.len() || !loops.iter().eq(at.keys()) {
-            return Ok(false);
-        }
-        let there = |a: &Affine| a.substitute(&|i| at.get(&i).map(|a| (*a).clone()));
+        let other = Cell::new(false);
+        let told = |i: IndexId| {
+            other.set(other.get() || !at.contains_key(&i));
+            at.get(&i).map(|a| (*a).clone())
+        };
+        let there = |a: &Affine| a.substitute(&told);
         for frame in &self.path {
-            let Frame::Loop(i, Domain::Range { lower, upper }) = frame else { return Ok(false) };
-            let goal = predicate::of_range(&there(&(*i).into())?, (lower, upper), &there)?;
-            if !here.proves(&goal) {
-                return Ok(false);
+            match frame {
+                Frame::Loop(i, Domain::Range { lower, upper }) if at.contains_key(i) => {
+                    let range = predicate::of_range(&there(&(*i).into())?, (lower, upper), &there)?;
+                    region.extend(range.conjuncts().iter().cloned());
+                }
+                Frame::Test(cond) if !asks_numbers(cond) => {
+                    let Some(test) = predicate::of_test(cond, &there)? else { return Ok(None) };
+                    region.extend(test.conjuncts().iter().cloned());
+                }
+                _ => return Ok(None),
             }
         }
-        Ok(true)
+        Ok((!other.get()).then_some(region))
     }
+}
+
+/// Whether all places of which something is known lie in some region: where a conjunct of the first one fails, in one of the others.
+fn is_covered(here: &Facts, regions: &[Vec<Pred>], steps: &mut usize) -> bool {
+    let Some(left) = steps.checked_sub(1) else { return false };
+    *steps = left;
+    if here.contradictory() {
+        return true;
+    }
+    let Some((first, others)) = regions.split_first() else { return false };
+    let mut inside = here.clone();
+    for p in first {
+        if inside.proves(p) {
+            continue;
+        }
+        let Some(not) = p.negate() else { return is_covered(here, others, steps) };
+        let mut outside = inside.clone();
+        outside.assume(&not);
+        if !is_covered(&outside, others, steps) {
+            return false;
+        }
+        inside.assume(p);
+    }
+    true
 }

@@ -115,7 +115,12 @@ impl Table {
                 let node = node.clone().map_children(|id| graph.egraph.find(id));
                 let children = node.children.iter().filter_map(|id| places.get(id).copied()).collect();
                 let is_input = matches!(*node.head, Head::Input { .. });
-                Entry { cost: model.map_or_else(Cost::zero, |model| model.node(&node, full.as_ref())), children, is_input, node }
+                Entry {
+                    cost: model.map_or_else(Cost::zero, |model| model.node(&node, full.as_ref())),
+                    children,
+                    is_input,
+                    node,
+                }
             }));
             starts.push(entries.len());
         }

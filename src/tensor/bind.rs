@@ -263,13 +263,15 @@ fn collect_relations(
                     }
                 }
             }
-            RelationKind::Free | RelationKind::Map | RelationKind::Projection(..) => match inputs.relations.get(&relation.name) {
-                Some(tuples) => tuples.clone(),
-                None if inputs.maps.contains_key(&relation.name) => {
-                    return Err(Error::data(&relation.name, "this is a relation, and not a map; give its tuples"));
+            RelationKind::Free | RelationKind::Map | RelationKind::Projection(..) => {
+                match inputs.relations.get(&relation.name) {
+                    Some(tuples) => tuples.clone(),
+                    None if inputs.maps.contains_key(&relation.name) => {
+                        return Err(Error::data(&relation.name, "this is a relation, and not a map; give its tuples"));
+                    }
+                    None => return Err(inputs.missing("relation", &relation.name, signature)),
                 }
-                None => return Err(inputs.missing("relation", &relation.name, signature)),
-            },
+            }
         };
         // People know a pattern by its parameter.
         let name = relation.name.trim_end_matches('?');

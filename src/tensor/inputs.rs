@@ -235,8 +235,7 @@ impl Inputs {
         // A type that is malformed is the verifier's to report.
         let of = |param| self.missing_components(signature, param).unwrap_or_default();
         let components = signature.params.values().flat_map(of).map(|(name, _)| name);
-        let relations =
-            signature.relations.values().filter(|relation| relation.kind.is_given());
+        let relations = signature.relations.values().filter(|relation| relation.kind.is_given());
         let given = |name: &String| self.relations.contains_key(name) || self.maps.contains_key(name);
         components.chain(relations.map(|relation| relation.name.clone()).filter(|name| !given(name))).collect()
     }

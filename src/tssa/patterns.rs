@@ -5,8 +5,8 @@
 use super::{Program, Rhs, Stmt};
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
 use crate::index::{Affine, Pred, RelationRef, Size};
-use crate::solver::Relations as _;
 use crate::scalar::{Function, Primitive};
+use crate::solver::Relations as _;
 use crate::ty::{RelationKind, Signature};
 
 /// A relation over distinct axes of a tensor, as long as its own.

@@ -284,7 +284,10 @@ fn check(signature: &Signature) -> Result<(), String> {
                 }
             }
             RelationKind::Projection(..) => {
-                let source = relation.kind.projection().and_then(|(of, axes)| Some((relations.get(of).filter(|_| of < id)?, axes)));
+                let source = relation
+                    .kind
+                    .projection()
+                    .and_then(|(of, axes)| Some((relations.get(of).filter(|_| of < id)?, axes)));
                 let kept = source.map(|(of, axes)| axes.map(|k| of.shape.get(k)).collect::<Vec<_>>());
                 if kept != Some(relation.shape.iter().map(Some).collect()) {
                     return Err(format!("`{name}` is no projection"));

@@ -63,7 +63,8 @@ fn entries(shape: &[usize], numbers: &mut Numbers, kind: usize) -> Coo {
 /// Judges the loops of a program, with all passes and with those of its raw form.
 fn judge(text: &str, function: &Function, size: i64, kind: usize) {
     let sizes = |name: &str| if name == "k" { 3 } else { size };
-    let inputs = fitting_entries(function, &sizes, &|shape, numbers| entries(shape, numbers, kind), &mut Numbers::new(5, true));
+    let inputs =
+        fitting_entries(function, &sizes, &|shape, numbers| entries(shape, numbers, kind), &mut Numbers::new(5, true));
     let expected = Expected::of(function.tensor_ssa(), &inputs).expect("it is evaluated");
     let loops = Arc::new(function.loops(&mut Stages::new()).expect("it lowers"));
     assert_eq!(loops.unproved(), [""; 0], "{loops}");

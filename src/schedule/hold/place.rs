@@ -219,12 +219,9 @@ pub(in crate::ir::schedule) fn visits_all(program: &Program, graph: &Graph<'_>, 
             rows.is_some() && rows == segment.at.as_index().and_then(domain).and_then(whole).as_ref()
         }
         Part::Children(_) => segment.at.as_index().is_some_and(|i| visits_all(program, graph, (nest, i))),
-        Part::Nodes(_)
-        | Part::Entries
-        | Part::Projected(_)
-        | Part::Starts
-        | Part::Binned(_)
-        | Part::Neighbours(_) => false,
+        Part::Nodes(_) | Part::Entries | Part::Projected(_) | Part::Starts | Part::Binned(_) | Part::Neighbours(_) => {
+            false
+        }
     }
 }
 

@@ -360,7 +360,9 @@ impl Pass<'_> {
 
     /// A nest over the tuples of a relation in their order, before the nest on the way.
     fn by_tuples(&mut self, nest: &Nest, sum: &Sum) -> Result<Option<(BufferId, u32)>> {
-        let Source::Tuples { relation, coordinates, entries, projected, axis, .. } = &sum.source else { return Ok(None) };
+        let Source::Tuples { relation, coordinates, entries, projected, axis, .. } = &sum.source else {
+            return Ok(None);
+        };
         let worth = || {
             let (tuples, row) = ((self.sizes.tuples)(*relation)?, self.row(sum)?);
             let sums = self.length(&sum.target.1)?.checked_mul(row)?;
@@ -401,7 +403,8 @@ impl Pass<'_> {
             match axes.len().checked_sub(1).and_then(|level| nodes.get(level)) {
                 Some(node) if stored.starts_with(&axes) => names.keep(*i, *node),
                 _ => {
-                    let (index, array) = (names.fresh_index(), self.array(*relation, &stored, Part::Projected(*projected)));
+                    let (index, array) =
+                        (names.fresh_index(), self.array(*relation, &stored, Part::Projected(*projected)));
                     names.keep(*i, index);
                     beside.push(Stmt::Let { index, array, at: last.into(), step: None });
                 }
