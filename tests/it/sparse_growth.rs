@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
-use iverson::Function;
 use iverson::ir::reference::{Partials, count};
 use iverson::kernel::Engine;
 use iverson::tensor::{Coo, Inputs};
+use iverson::{Function, Mode, Request};
 
 use crate::growth::iterations_of;
 use crate::judge::{Expected, Ways};
@@ -21,6 +21,12 @@ const STEPS: f64 = 3.0;
 /// Programs that take more. The extremum is over the zeros of others, too, so all places are looked at, and so are all windows that a place is in, of a few
 /// places each; where rows of a matrix are read through a map, the gradient by the matrix keeps what it multiplies as a whole.
 const MORE: [&str; 3] = ["segment_max", "map_csr", "dilate"];
+
+/// Two sources of a map that have the same target are taken to be as many as all pairs, so a guard that says so is dropped in front of a square.
+const JOINED: &str = "group_pairs";
+
+/// How many times the operations a simplified derivative may take, which rather multiplies factors again than to store products of them.
+const DEARER: f64 = 2.0;
 
 /// The programs, and their values with gradients by all that is dense.
 fn functions(path: &Path) -> [Function; 2] {
@@ -50,6 +56,24 @@ fn few(shape: &[usize], numbers: &mut Numbers) -> Coo {
     Coo::new(shape.to_vec(), columns, numbers.vector(places.len())).expect("sorted and unique")
 }
 
+/// All places of a few rows, and of a few fibres.
+fn crowded(shape: &[usize], numbers: &mut Numbers) -> Coo {
+    let mut places: Vec<Vec<usize>> = Vec::new();
+    for place in 0..shape.iter().product::<usize>() {
+        let below = |axis: usize| shape[axis + 1..].iter().product::<usize>();
+        let at: Vec<usize> = (0..shape.len()).map(|axis| place / below(axis) % shape[axis]).collect();
+        let is_in = match at.as_slice() {
+            [_, others @ .., last] if others.len() <= 1 => at[0] == 3 || others.iter().chain([last]).all(|k| *k == 5),
+            _ => place % 3 == 0,
+        };
+        if is_in {
+            places.push(at);
+        }
+    }
+    let columns = (0..shape.len()).map(|axis| places.iter().map(|place| place[axis]).collect()).collect();
+    Coo::new(shape.to_vec(), columns, numbers.vector(places.len())).expect("sorted and unique")
+}
+
 /// How many terms, inputs and results there are.
 fn meant(function: &Function, inputs: &Inputs) -> f64 {
     let counted = count(function.tensor_ssa(), inputs).expect("it is counted").total(Partials::Counted).expect("few");
@@ -71,6 +95,39 @@ fn steps_are_those_of_terms() {
             let inputs = fitting_entries(&function, &|_| 128, &few, &mut Numbers::new(1, true));
             let (found, meant) = (iterations_of(&function, &inputs), meant(&function, &inputs));
             assert!(found <= STEPS * meant, "{name}: {found} steps, where {meant} are meant:\n{function}");
+        }
+    });
+}
+
+/// Wherever tuples stand, simplified derivatives take no more than a small multiple of what the rules of differentiation lead to: what costs less for a few tuples
+/// here and there, as all pairs of the tuples of a fibre, costs more where they stand together.
+#[test]
+fn simplified_is_no_dearer_where_tuples_stand_together() {
+    insta::glob!("..", "growth/*.iv", |path| {
+        let name = path.file_stem().expect("it has a name").to_string_lossy().into_owned();
+        if name == JOINED {
+            return;
+        }
+        let text = std::fs::read_to_string(path).expect("the file is there");
+        let function = Function::parse(&text).expect("it compiles");
+        let params = function.tensor_ssa().signature.params.values();
+        let wrt: Vec<&str> = params.map(|param| param.name.as_str()).collect();
+        let mut request = Request { with_value: true, simplify: None, ..Request::new(Mode::Gradient, &wrt) };
+        let raw = function.derive(&request).expect("it has one").function;
+        request.simplify = Some(Default::default());
+        let simplified = function.derive(&request).expect("it has one").function;
+        for (kind, entries) in [("few", few as fn(&[usize], &mut Numbers) -> Coo), ("crowded", crowded)] {
+            let inputs = fitting_entries(&raw, &|_| 24, &entries, &mut Numbers::new(1, true));
+            let [raw, found] = [&raw, &simplified].map(|f| {
+                let counted = count(f.tensor_ssa(), &inputs).expect("it is counted");
+                counted.total(Partials::Counted).expect("few") as f64
+            });
+            let kernel = simplified.kernel(&inputs).engine(Engine::Interpreter).build().expect("it binds");
+            let given: usize = kernel.inputs().iter().map(|(_, leaf)| leaf.len()).sum();
+            assert!(
+                found <= DEARER * raw + given as f64,
+                "{name}, {kind}: {found} operations, and {raw} before:\n{simplified}"
+            );
         }
     });
 }
