@@ -51,7 +51,7 @@ use find::{Finder, Source, Sum, Term, Told, told};
 
 /// The fewest parts of sources: there may be as many threads.
 const LEAST_PARTS: u64 = 4;
-/// How many numbers are added for each place of the sums of all parts, at least.
+/// How many numbers are added for each place of the sums of all parts, at least, where these do not fit the cache.
 const ADDED: u64 = 2;
 /// For how many targets, which numbers tell, sources are gone through once for all, and not once for each.
 const LEAST_TARGETS: u64 = 4;
@@ -254,10 +254,17 @@ impl Pass<'_> {
         buffer.dims.iter().try_fold(entries, |len, n| len.checked_mul(self.length(n)?))
     }
 
+    /// Whether all sums of a part fit the cache, with little beside them.
+    fn fits(&self, sums: u64) -> bool {
+        sums <= self.sizes.cached.saturating_mul(2)
+    }
+
     /// Into how many parts sources are cut that add so many numbers to so many sums; nothing where it does not pay.
     fn parts(&self, added: u64, sums: u64) -> Option<u32> {
         let fits = self.sizes.cached;
-        let most = (added / ADDED).checked_div(sums.max(1))?.min(u64::from(PARTS));
+        // Sums that fit the cache are cleared and added in less time than numbers come from elsewhere.
+        let least = if self.fits(sums) { 1 } else { ADDED };
+        let most = (added / least).checked_div(sums.max(1))?.min(u64::from(PARTS));
         if added < fits || most < LEAST_PARTS {
             return None;
         }
@@ -367,7 +374,8 @@ impl Pass<'_> {
             let (tuples, row) = ((self.sizes.tuples)(*relation)?, self.row(sum)?);
             let sums = self.length(&sum.target.1)?.checked_mul(row)?;
             let taken = sum.taken().filter_map(|buffer| self.numbers(buffer)).max()?;
-            let large = taken >= self.sizes.cached.saturating_mul(LARGER) && taken / LARGER >= sums;
+            let times = if self.fits(sums) { 2 } else { LARGER };
+            let large = taken >= self.sizes.cached.saturating_mul(LARGER) && taken / times >= sums;
             large.then(|| self.parts(tuples.checked_mul(row)?, sums)).flatten()
         };
         let Some(parts) = worth() else { return Ok(None) };
