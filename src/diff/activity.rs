@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::base::{ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::scalar::{self, Function, Partial};
+use crate::scalar::{self, Function, Number, Partial};
 use crate::tssa::{Program, Rhs};
 use crate::ty::Signature;
 
@@ -32,6 +32,26 @@ pub(crate) fn active(program: &Program, wrt: &[ParamId]) -> Result<SideTable<Var
         active.set(x, is_active);
     }
     Ok(active)
+}
+
+/// The active statements that are made of parameters by sums and by products with literals alone: nothing that may be infinite is ever multiplied by what
+/// becomes of their adjoint.
+pub(crate) fn linear(program: &Program, active: &SideTable<VarId, bool>) -> SideTable<VarId, bool> {
+    let mut linear = SideTable::new(program.stmts.len(), false);
+    for (x, stmt) in program.stmts.iter().filter(|(x, _)| active[*x]) {
+        let is_literal = |x: VarId| matches!(program.stmts[x].rhs, Rhs::Number(Number::Literal(c)) if c.is_finite());
+        let is_linear = match &stmt.rhs {
+            Rhs::Input { .. } => true,
+            Rhs::Number(_) | Rhs::Map { .. } => false,
+            Rhs::Add(sides) => sides.iter().all(|(_, x)| !active[*x] || linear[*x]),
+            Rhs::Contract { operands, .. } => {
+                let (own, others): (Vec<_>, Vec<_>) = operands.iter().map(|x| x.var).partition(|x| active[*x]);
+                own.len() == 1 && own.iter().all(|x| linear[*x]) && others.into_iter().all(is_literal)
+            }
+        };
+        linear.set(x, is_linear);
+    }
+    linear
 }
 
 /// The partial derivative of a function by an argument.

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
 
-use super::activity::active;
+use super::activity::{active, linear};
 use super::derivation::{Collected, Derivation, Form, FormPart, InnerProduct, Right, Step, Sum, is_whole, one};
 use super::forward::{aligned, name_after, product as contraction, scaled_partial, zero};
 use super::{NewParams, expand_partials};
@@ -103,8 +103,10 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], options: Options) -> Result<A
     let rewrite = |record: bool| {
         let mut builder = Builder::resume(program);
         builder.extend_signature(params.signature.clone());
+        let active = active(program, wrt)?;
         let mut rewriting = Rewriting {
-            active: active(program, wrt)?,
+            linear: linear(program, &active),
+            active,
             builder,
             form: Form::default(),
             collected: Vec::new(),
@@ -137,6 +139,23 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], options: Options) -> Result<A
     Ok(Adjoint { program, seeds, derivation })
 }
 
+/// A guard without what numbers say in one of several cases.
+fn widened(guard: &Pred) -> Pred {
+    let asks_numbers = |p: &Pred| {
+        let mut found = false;
+        p.visit_computed(&mut |_| found = true);
+        found
+    };
+    match guard {
+        Pred::All(ps) => Pred::all(ps.iter().map(widened).collect::<Vec<_>>()),
+        Pred::Any(ps) => {
+            let case = |p: &Pred| Pred::all(p.conjuncts().iter().filter(|p| !asks_numbers(p)).cloned());
+            Pred::any(ps.iter().map(case).collect::<Vec<_>>())
+        }
+        p => p.clone(),
+    }
+}
+
 /// What is said of a program that has no gradient.
 pub(crate) fn no_gradient() -> Error {
     Error::Request("a gradient is that of one real output; use the adjoint, with a seed for each output".to_owned())
@@ -154,6 +173,8 @@ const GUARD_NESTING: usize = 8;
 
 struct Rewriting {
     active: SideTable<VarId, bool>,
+    /// The statements whose adjoint becomes those of parameters by sums and products with literals.
+    linear: SideTable<VarId, bool>,
     /// The bindings made so far: those of the program, then the final ones.
     builder: Builder,
     /// The term without its bindings, while it is recorded.
@@ -369,10 +390,18 @@ impl Rewriting {
         guard: Pred,
     ) -> Result<InnerProduct> {
         name_after(&mut self.builder, Some(left), x, "adj");
+        let wide = if self.linear[x] { widened(&guard) } else { guard.clone() };
         let guard = self.short(&axes, guard)?;
         let merged = self.product(left, Right::Tangent(x), axes, guard, true);
         self.record("6.25", title, others, std::slice::from_ref(&merged), 0);
-        Ok(merged)
+        let guard = self.short(&merged.axes, wide)?;
+        if guard == merged.guard {
+            return Ok(merged);
+        }
+        let wider = self.product(left, Right::Tangent(x), merged.axes.clone(), guard, true);
+        let title = "the left side is 0 where numbers say so, and nothing infinite meets it";
+        self.record("Fig. 14", title, std::slice::from_ref(&merged), std::slice::from_ref(&wider), 0);
+        Ok(wider)
     }
 
     /// The complete adjoint of a leaf of a parameter. Its guard goes into the left side, and 6.17 makes it one of the whole parameter.
