@@ -34,12 +34,14 @@ mod changed;
 mod early;
 mod in_place;
 mod places;
+mod projections;
 mod registers;
 mod rows;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::base::{Arena, Id, Interner, ParamId, SizeId};
 use crate::error::{Error, Result};
@@ -55,6 +57,7 @@ use crate::tssa;
 use crate::ty::Precision;
 
 use places::{Home, Placing, Shape};
+use projections::Relations;
 
 const PASS: &str = "link";
 
@@ -68,6 +71,7 @@ pub fn link(flow: &flow::Program, nests: &mut dyn FnMut(&tssa::Program, Within) 
         compile: nests,
         buffers: Arena::new(),
         arrays: Interner::new(),
+        relations: Relations::of(&flow.signature),
         nests: Vec::new(),
         params: BTreeMap::new(),
         homes: BTreeMap::new(),
@@ -108,6 +112,7 @@ struct Linker<'a> {
     compile: &'a mut dyn FnMut(&tssa::Program, Within) -> Result<Program>,
     buffers: Arena<BufferId, Buffer>,
     arrays: Interner<ArrayId, Array>,
+    relations: Relations,
     nests: Vec<Nest>,
     /// The buffers of the leaves of the parameters.
     params: BTreeMap<(ParamId, usize), BufferId>,
@@ -245,7 +250,8 @@ impl Linker<'_> {
     /// The nests of a leaf, with where its buffers and arrays are.
     fn compiled(&mut self, leaf: &Leaf, mut open: Option<&mut Open>) -> Result<(Program, Placing)> {
         let within = if open.is_some() { Within::Step } else { Within::Leaf };
-        let compiled = (self.compile)(&leaf.program, within)?;
+        let mut compiled = (self.compile)(&leaf.program, within)?;
+        self.relations.take_in(&mut compiled);
         if !compiled.rounded.is_empty() || compiled.buffers.values().any(|b| b.precision != Precision::Double) {
             return Err(Error::bug(PASS, "nests of a leaf that are not in double precision"));
         }
@@ -686,9 +692,9 @@ impl Linker<'_> {
             }
             outputs.push((output.name.clone(), leaves));
         }
-        let Linker { flow, buffers, arrays, nests, limits, .. } = self;
+        let Linker { flow, buffers, arrays, relations, nests, limits, .. } = self;
         let mut program = Program {
-            signature: flow.signature.clone(),
+            signature: Arc::new(relations.within(&flow.signature)),
             arrays: arrays.into_items().collect(),
             buffers,
             nests,

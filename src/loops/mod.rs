@@ -10,7 +10,8 @@
 //!
 //! The entries of a pattern are numbered in the order of the format of its parameter ([`Signature::stored_order`](crate::ty::Signature::stored_order)),
 //! in which its values lie: by rows of a CSR matrix, by columns of a CSC matrix. Nodes of the view in this order are entries; of any
-//! other one [`Part::Entries`] says which they are.
+//! other one [`Part::Entries`] says which they are. The levels of a view of a [projection](crate::ty::RelationKind::Projection) are the first ones of a view
+//! of its relation, so walks over either go through the same nodes; [`Part::Projected`] has the entry of a projection for each tuple.
 //!
 //! **Sums** are gathers: [`Stmt::Accumulate`] adds to a register that is declared in the same iteration of every enclosing parallel
 //! loop, and a store writes each place once. There is no atomic, and no `+=` to memory but one: sums by target of a program that is bound may be kept

@@ -9,6 +9,8 @@
 //! the entries of the relation, and computed there alone. The product of two matrices that is read at the entries of a third one takes neither
 //! the time nor the memory of a dense one.
 //!
+//! What sums give is asked of [projections](super::projections) behind that: where there is nothing to add up nothing is computed.
+//!
 //! **Why it is right.** A guard gives 0 where it fails, whatever its operands hold. So no reader sees another number at the places for which
 //! it asks, and it sees none of the others. One loop from the results back finds what is asked for, one forward writes it into the guards.
 

@@ -11,7 +11,7 @@
 //! | `separate-sums` | sums over several indices, each under tests of its own, are computed one after the other | reassociates |
 //! | `half-sums` | sums over all pairs whose terms are the same both ways are over half of them | reassociates |
 //! | `speculate` | products are computed without the masks of their factors, and with them where the result is no number | exact |
-//! | `demand` | tensors that are read on the entries of a relation alone are computed there alone | exact |
+//! | `demand` | tensors that are read on the entries of a relation alone are computed there alone, and sums over its fibres where these have some | exact |
 //!
 //! [`on_patterns`] gives outputs patterns that are found out when a program is bound: what a kernel with sparse results begins with.
 

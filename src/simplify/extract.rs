@@ -539,7 +539,7 @@ mod tests {
 
         fn cost<C: FnMut(Id) -> f64>(&mut self, node: &Node, mut costs: C) -> f64 {
             // Whatever is free in the model costs a little, so that no cycle of views is chosen.
-            let own = 1e-3 + self.0.node(node).at(1000.0);
+            let own = 1e-3 + self.0.node(node, None).at(1000.0);
             node.fold(own, |sum, child| sum + costs(child))
         }
     }

@@ -353,7 +353,7 @@ mod tests {
 
     #[test]
     fn prices_compare_growth_first_and_then_small_worlds() {
-        let header = "param x : [n] real\nparam y : [m] real\nmap f : [n] -> [n]\nrel R : [n, n]\n";
+        let header = "param x : [n] real\nparam y : [m] real\nmap f : [n] -> [n]\nrel R : [n, n]\nrel E : [n, n, n]\n";
         let cases = [
             // A lower power is cheaper.
             ("(sum i < n. x[i]) * (sum j < m. y[j])", "sum i < n, j < m. x[i] * y[j]", true, false),
@@ -376,6 +376,13 @@ mod tests {
             (
                 "sum i < n, k < n, c < 3. [R(i, k)] * exp(x[i] * y[0] + real(c)) * x[k]",
                 "sum i < n, k < n, c < 3. exp(x[i] * y[0] + real(c)) * x[k]",
+                true,
+                false,
+            ),
+            // All pairs of the tuples of a fibre cost as much for tuples here and there, and more where they stand together.
+            (
+                "sum i < n, j < n, l < m. (sum k < n. [E(i, j, k)] * x[k] * y[l])^2",
+                "sum i < n, j < n, l < m, k < n, a < n. [E(i, j, k) and E(i, j, a)] * x[k] * y[l] * x[a] * y[l]",
                 true,
                 false,
             ),

@@ -18,7 +18,7 @@ pub struct Signature {
     pub sizes: Arena<SizeId, String>,
     /// The parameters, in the order of their declaration.
     pub params: Arena<ParamId, Param>,
-    /// The relations: declared ones, maps, and the patterns of sparse parameters.
+    /// The relations: declared ones, maps, and the patterns of sparse parameters. A program that is to be lowered has projections of these, too.
     pub relations: Arena<RelationId, Relation>,
     /// What may be taken for granted of the sizes; checked when sizes are bound to data.
     pub assumptions: Vec<Pred>,

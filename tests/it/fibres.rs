@@ -159,3 +159,36 @@ fn relations() {
         }
     }
 }
+
+/// Leaves of a loop have the projections of all of it.
+#[test]
+fn in_loops() {
+    let text = "param T : coo [n, n, n] real\nparam C : [n, k] real\nparam x : [n] real\nassume k >= 1\n\
+        let v = fold s < 3, v = x.\n\
+          let y = gen a < n, b < n, l < k. sum t < n. T[a, b, t] * C[t, l] * v[t]\n\
+          in gen a < n. sum b < n, l < k. y[a, b, l]^2 + y[b, a, l] * v[b]\n\
+        in let z = gen a < n, b < n, l < k. sum t < n. T[a, t, b] * C[t, l]\n\
+        in sum a < n, b < n, l < k. (z[a, b, l] * v[a])^2";
+    let functions = |text: &str| {
+        let function = Function::parse(text).expect("it compiles");
+        [function.value_and_gradient(["x", "C"]).expect("it has one"), function]
+    };
+    for (function, dense) in functions(text).into_iter().zip(functions(&text.replace("coo ", ""))) {
+        for (size, kind) in [(2, 1), (3, 2), (4, 3)] {
+            let sizes = |name: &str| if name == "k" { 2 } else { size };
+            let numbers_of = &mut Numbers::new(5, true);
+            let mut inputs =
+                fitting_entries(&function, &sizes, &|shape, numbers| entries(shape, numbers, kind), numbers_of);
+            let kernel = function.kernel(&inputs).engine(Engine::Interpreter).build().expect("it binds");
+            assert!(kernel.program().signature.relations.len() >= 2, "{}", kernel.program());
+            let found = numbers(&kernel.call(&inputs).expect("it runs"));
+            let tensor = inputs.get("T").expect("it is there").to_dense().expect("it is a tensor");
+            inputs.value("T", tensor);
+            let expected = numbers(&dense.eval(&inputs).expect("it is evaluated"));
+            assert_eq!(found.len(), expected.len());
+            for (a, b) in found.iter().zip(&expected) {
+                assert!((a - b).abs() <= 1e-12 * (1.0 + b.abs()), "{a} {b}\n{function}");
+            }
+        }
+    }
+}

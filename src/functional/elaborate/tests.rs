@@ -28,7 +28,7 @@ pub fn environment(source: &term::Program, sizes: &[(&str, i64)]) -> Environment
                 let target = |k: usize| if *targets == 0 { 0 } else { (k * k + 1) % targets };
                 Relation::from_map(sources, (0..count).map(target).collect(), *targets).unwrap()
             }
-            RelationKind::Free | RelationKind::Pattern(_) => {
+            RelationKind::Free | RelationKind::Pattern(_) | RelationKind::Projection(..) => {
                 let count: usize = shape.iter().product();
                 let tuple = |mut k: usize| {
                     let mut tuple: Vec<usize> = shape.iter().rev().map(|n| (k % n, k /= n).0).collect();

@@ -29,8 +29,8 @@
 //! **The order of sums** depends on sizes alone: `P` comes from how many targets and sources there are, each part adds in the order of the sources, and the
 //! parts are added in order. So bits are the same on any number of threads. A place of `w` belongs to one part, and is read and written by it alone.
 //!
-//! **When.** There are many sources for each target, so that to clear and add `P` copies of the sums is little beside the sums themselves. It is known
-//! when a program is bound.
+//! **When.** There are many sources for each target, or a few where the sums fit the cache, so that to clear and add `P` copies of the sums is little beside the
+//! sums themselves. It is known when a program is bound.
 
 mod find;
 
