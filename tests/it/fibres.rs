@@ -48,7 +48,7 @@ fn entries(shape: &[usize], numbers: &mut Numbers, kind: usize) -> Coo {
         let has = match kind {
             0 => false,
             1 => true,
-            2 => (at[0] * 7 + at[1] * 5 + at[at.len() - 1] * 3) % 4 == 0,
+            2 => (at[0] * 7 + at[1] * 5 + at[at.len() - 1] * 3).is_multiple_of(4),
             3 => (at[0] + 2 * at[1]) % 3 == 1,
             _ => at.iter().sum::<usize>() % 5 == 2 && at[0] != 1,
         };
