@@ -50,9 +50,10 @@ use std::collections::BTreeSet;
 use super::build::Builder;
 use super::data::{Loops, Program, Scan, Stmt, ValueId, scans};
 use super::join::join;
-use crate::base::SizeId;
+use crate::base::{RelationId, SizeId};
 use crate::error::Result;
 use crate::index::{Size, Var};
+use crate::ty::RelationKind;
 
 /// The flow with sums over time taken into its loops, where that is less work or less memory.
 ///
@@ -119,13 +120,17 @@ pub(super) struct Lengths<'a> {
     adds_up: bool,
     /// Results, and states after a step: what is read by no statement of a block alone.
     results: BTreeSet<ValueId>,
+    /// The relations that are maps.
+    maps: BTreeSet<RelationId>,
 }
 
 impl<'a> Lengths<'a> {
     fn of(program: &Program, sizes: &'a dyn Fn(SizeId) -> Option<i64>, adds_up: bool) -> Lengths<'a> {
         let mut results: BTreeSet<ValueId> = program.outputs.iter().flat_map(|output| output.values.clone()).collect();
         results.extend(scans(&program.body).iter().flat_map(|scan| &scan.states).map(|state| state.after));
-        Lengths { sizes, adds_up, results }
+        let relations = &program.signature.relations;
+        let maps = relations.iter().filter(|(_, found)| found.kind == RelationKind::Map).map(|(map, _)| map).collect();
+        Lengths { sizes, adds_up, results, maps }
     }
 }
 

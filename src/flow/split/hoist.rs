@@ -18,7 +18,7 @@ use super::residual::work;
 use super::step::{self, Instead};
 use crate::base::VarId;
 use crate::error::{Error, Result};
-use crate::tssa::{Output, Rhs};
+use crate::tssa::{self, Output, Rhs};
 use crate::ty::{Storage, Types};
 
 /// What is hoisted takes so many operations for each of its numbers.
@@ -80,6 +80,11 @@ fn hoisted(flow: &mut Builder, scan: Scan, loops: &Loops, lengths: &Lengths<'_>,
     Ok(Scan { body: vec![Stmt::Leaf(leaf)], ..scan })
 }
 
+/// Whether it takes some work for each of its numbers: what is the same in all steps is computed once then.
+pub(super) fn is_dear(stmt: &tssa::Stmt, lengths: &Lengths<'_>) -> bool {
+    work(stmt, lengths) >= DEAR * lengths.points(&stmt.dims)
+}
+
 /// The statements of a step that are computed before the loop.
 fn chosen(flow: &Builder, scan: &Scan, leaf: &Leaf, lengths: &Lengths<'_>) -> Vec<VarId> {
     let states: f64 = scan
@@ -109,11 +114,11 @@ fn chosen(flow: &Builder, scan: &Scan, leaf: &Leaf, lengths: &Lengths<'_>) -> Ve
             varies.insert(x);
         }
     }
-    let is_dear = |x: VarId| {
+    let goes_ahead = |x: VarId| {
         let stmt = &leaf.program.stmts[x];
         let numbers = lengths.points(&stmt.dims);
         let fits = !varies.contains(&x) || step::adds_up(stmt) && numbers <= WIDE * states.max(1.0);
-        fits && work(stmt, lengths) >= DEAR * numbers
+        fits && is_dear(stmt, lengths)
     };
     // From the outputs on, the first that can go.
     let mut found = BTreeSet::new();
@@ -122,7 +127,7 @@ fn chosen(flow: &Builder, scan: &Scan, leaf: &Leaf, lengths: &Lengths<'_>) -> Ve
         |x| &leaf.program.stmts[x],
         outputs,
         |x| {
-            let goes = !moves.contains(&x) && is_dear(x);
+            let goes = !moves.contains(&x) && goes_ahead(x);
             if goes {
                 found.insert(x);
             }

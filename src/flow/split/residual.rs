@@ -6,18 +6,21 @@
 //!
 //! The steps of both loops are written into one program, the state before a step of the earlier one being what its path is at the step. A statement of
 //! the later loop that is one of the earlier one may be stored; what does not depend on the later loop's states is stored or made, by a
-//! [minimal cut](super::cut).
+//! [minimal cut](super::cut). What is the same in all steps is not stored for each of them: it is [computed once](super::hoist), if that takes some work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::build::Builder;
 use super::super::data::{Leaf, Loops, Scan, Stmt, ValueId};
 use super::super::leaf::Joined;
+use super::super::lift;
 use super::Lengths;
 use super::cut::{self, Node};
+use super::hoist;
 use super::step::{self, Instead};
-use crate::base::VarId;
+use crate::base::{Id, IndexId, VarId};
 use crate::error::Result;
+use crate::index::{Affine, Pred, RelationRef, Var};
 use crate::tssa::{self, Rhs};
 
 /// What it costs to store a number and to load it, in operations: in a cache of the core, and beyond.
@@ -77,7 +80,7 @@ fn stored(
     })?;
     let of_second = step::append(flow, &mut joined, b, &mut |_, _| Ok(None))?;
     let moving: BTreeSet<ValueId> = second.states.iter().map(|state| state.before).collect();
-    let graph = Graph::new(&joined, b, &of_second, &moving);
+    let graph = Graph::new(&joined, second, b, &of_second, &moving);
     let by_first: BTreeSet<VarId> = of_first.values().copied().collect();
     let chosen = graph.stored(&joined.builder, &by_first, lengths, lengths.length(&first.steps));
     if chosen.is_empty() {
@@ -126,10 +129,18 @@ fn giving(flow: &Builder, leaf: &Leaf, given: &BTreeMap<ValueId, VarId>, loops: 
 struct Graph {
     vars: Vec<VarId>,
     asked: BTreeSet<VarId>,
+    /// What is not the same in all steps.
+    varies: BTreeSet<VarId>,
 }
 
 impl Graph {
-    fn new(joined: &Joined, leaf: &Leaf, vars: &BTreeMap<VarId, VarId>, moving: &BTreeSet<ValueId>) -> Graph {
+    fn new(
+        joined: &Joined,
+        scan: &Scan,
+        leaf: &Leaf,
+        vars: &BTreeMap<VarId, VarId>,
+        moving: &BTreeSet<ValueId>,
+    ) -> Graph {
         let builder = &joined.builder;
         let outputs: Vec<VarId> = leaf
             .program
@@ -142,13 +153,21 @@ impl Graph {
         // Operands come first.
         let mut moves: BTreeSet<VarId> = BTreeSet::new();
         let mut asked: BTreeSet<VarId> = BTreeSet::new();
+        let mut varies: BTreeSet<VarId> = BTreeSet::new();
         for x in &cone {
             let stmt = builder.stmt(*x);
             let mut found = match &stmt.rhs {
                 Rhs::Input { param, .. } => joined.taken(*param).is_some_and(|value| moving.contains(&value)),
                 _ => false,
             };
-            stmt.rhs.for_each_operand(|y| found |= moves.contains(&y));
+            let mut changes = lift::mentions(stmt, scan.index);
+            stmt.rhs.for_each_operand(|y| {
+                found |= moves.contains(&y);
+                changes |= varies.contains(&y);
+            });
+            if changes {
+                varies.insert(*x);
+            }
             if found {
                 moves.insert(*x);
                 stmt.rhs.for_each_operand(|y| {
@@ -159,7 +178,7 @@ impl Graph {
         asked.extend(outputs);
         let vars: Vec<VarId> = cone.into_iter().filter(|x| !moves.contains(x)).collect();
         asked.retain(|x| !moves.contains(x));
-        Graph { vars, asked }
+        Graph { vars, asked, varies }
     }
 
     fn stored(
@@ -177,9 +196,11 @@ impl Graph {
             let price = if steps * numbers > CACHE { FAR } else { NEAR };
             let mut operands = Vec::new();
             stmt.rhs.for_each_operand(|y| operands.extend(at.get(&y).copied()));
+            let varies = self.varies.contains(x);
+            let once = !varies && hoist::is_dear(stmt, lengths);
             Node {
-                store: (make > 0.0 && by_first.contains(x)).then_some((price * numbers) as u64),
-                make: make as u64,
+                store: (make > 0.0 && varies && by_first.contains(x)).then_some((price * numbers) as u64),
+                make: if once { 0 } else { make as u64 },
                 operands,
                 asked: self.asked.contains(x),
             }
@@ -189,12 +210,33 @@ impl Graph {
     }
 }
 
+/// How many values an index has where a predicate holds, if equations or maps tell: one, or one in each of some cases.
+fn values(guard: &Pred, i: IndexId, lengths: &Lengths<'_>) -> Option<usize> {
+    let tells = |p: &Pred| match p {
+        Pred::Zero(a) => a.coefficient(&Var::Index(i)) != 0,
+        Pred::Relation { relation: RelationRef::Input(map), args, holds: true } => {
+            lengths.maps.contains(map) && args.last().and_then(Affine::as_index) == Some(i)
+        }
+        _ => false,
+    };
+    guard.conjuncts().iter().find_map(|p| match p {
+        Pred::Any(cases) => cases.iter().all(|case| case.conjuncts().iter().any(tells)).then_some(cases.len()),
+        p => tells(p).then_some(1),
+    })
+}
+
 /// The operations of a statement, at most.
 pub(super) fn work(stmt: &tssa::Stmt, lengths: &Lengths<'_>) -> f64 {
     let each = match &stmt.rhs {
         Rhs::Input { .. } | Rhs::Number(_) => 0.0,
         Rhs::Contract { .. } if step::is_view(stmt) => 0.0,
-        Rhs::Contract { sums, operands, .. } => lengths.points(sums) * operands.len() as f64,
+        Rhs::Contract { sums, guard, operands } => {
+            let terms = sums.iter().zip(stmt.dims.len()..).map(|(n, at)| {
+                let told = values(guard, IndexId::from_index(at), lengths);
+                told.map_or(f64::INFINITY, |values| values as f64).min(lengths.points([n]))
+            });
+            terms.product::<f64>() * operands.len() as f64
+        }
         Rhs::Add(_) => 1.0,
         Rhs::Map { function, .. } => function.work() as f64,
     };
