@@ -645,8 +645,6 @@ impl<'a> Parser<'a> {
             }
             _ if self.line.eat("roots") => Part::Roots,
             _ if self.line.eat("rows") => Part::Rows,
-            _ if self.line.eat("nodes") => Part::Nodes(self.line.integer(level)?),
-            _ if self.line.eat("children") => Part::Children(self.line.integer(level)?),
             _ if self.line.eat_words(&["nodes", "in"]) => {
                 let (name, key) = (self.line.here(), self.line.relation()?);
                 let Some(relation) = self.names.relation_of.get(&key).copied() else {
@@ -655,6 +653,8 @@ impl<'a> Parser<'a> {
                 self.line.expect("of")?;
                 Part::Projected(relation)
             }
+            _ if self.line.eat("nodes") => Part::Nodes(self.line.integer(level)?),
+            _ if self.line.eat("children") => Part::Children(self.line.integer(level)?),
             _ if self.line.eat("entries") => Part::Entries,
             _ if self.line.eat("starts") => Part::Starts,
             _ if self.line.eat("neighbours") => Part::Neighbours(self.neighbours()?),

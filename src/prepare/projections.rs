@@ -7,10 +7,10 @@
 //! where `T_0_1?` is the [projection](crate::ty::RelationKind::Projection) of `T?` on its first two axes: the pairs `i, j` for which there is a
 //! `k`. Then `y` is stored on them, and its readers walk them: of a tensor with few entries most fibres are empty.
 //!
-//! **Why it is right.** Where there is no such `k` the sum is over nothing, and 0. So are products of it, and functions that are 0 of 0.
+//! **Why it is right.** Where there is no such `k` the sum is over nothing, and 0. So are functions of it that are 0 of 0, and products with literals and with what is 0
+//! there as well. Products with anything else may be NaN, so their readers see all places, unless a tuple of `T?` is at hand that has them.
 //!
-//! **It is not more work.** It is done for tensors that other tensors are made of by products, and by such functions alone: these walk the pairs as well. What is
-//! added to something else, or is a result, has all places.
+//! **It is not more work.** All readers walk the pairs, or have them at hand. What is added to something else, or is a result, has all places.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -258,7 +258,8 @@ pub fn simplify(program: &Program, options: &Options) -> Result<Simplified> {
 }
 
 /// Whether a program costs no more than another one of the same signature, in the order in which results of [`simplify()`] are compared:
-/// growth first, where additions, multiplications, functions, and half of all numbers that are stored count, then counts at small sizes.
+/// growth first, where additions, multiplications, functions, and half of all numbers that are stored count, then counts at small sizes; and whether it grows
+/// with no higher power where relations have all tuples.
 ///
 /// # Errors
 /// [`Error::Overflow`].

@@ -8,7 +8,8 @@
 //! 2. where that is equal, by what they cost in each of the [`WORLDS`], by counting: sizes of 3 and 4 with full relations, and sizes from 2 to
 //!    7, different ones, with half of all tuples.
 //!
-//! So what costs less for large sizes may cost more in a small world.
+//! So what costs less for large sizes may cost more in a small world. But what grows with a higher power where relations have all tuples is dearer, whatever it
+//! costs for a few: no data make a result grow faster than what came in.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

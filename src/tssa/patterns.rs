@@ -2,10 +2,10 @@
 //!
 //! A sum over some axes of a relation lies on the relation's [projection](Projected) on the others.
 
-use super::{Program, Rhs, Stmt};
+use super::{Operand, Program, Rhs, Stmt};
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
 use crate::index::{Affine, Pred, RelationRef, Size};
-use crate::scalar::{Function, Primitive};
+use crate::scalar::{Function, Number, Primitive};
 use crate::solver::Relations as _;
 use crate::ty::{RelationKind, Signature};
 
@@ -93,6 +93,20 @@ pub struct Projected {
 }
 
 impl Projected {
+    /// The same over the indices of a product that reads the tensor.
+    fn read_at(&self, operand: &Operand) -> Option<Projected> {
+        let index = |axis: &usize| operand.indices.get(*axis).map(|i| i.index());
+        let axes: Vec<usize> = self.axes.iter().map(index).collect::<Option<_>>()?;
+        distinct(&axes).then_some(Projected { axes, ..self.clone() })
+    }
+
+    /// Whether a tuple of the relation is at hand whose places are those.
+    fn is_told_by(&self, pattern: &Pattern) -> bool {
+        self.kind.projection().is_some_and(|(of, kept)| {
+            of == pattern.relation && kept.map(|place| pattern.axes.get(place)).eq(self.axes.iter().map(Some))
+        })
+    }
+
     /// That there is such a tuple at the axes of a tensor.
     pub fn exists(&self, signature: &Signature, rank: usize) -> Pred {
         let Some((of, kept)) = self.kind.projection() else { return Pred::True };
@@ -158,8 +172,8 @@ pub fn patterns(program: &Program) -> SideTable<VarId, Vec<Pattern>> {
     known
 }
 
-/// The projections outside of which tensors are zero that lie on no pattern, where readers walk them: products do, and so do functions that are 0 of 0,
-/// and sums of two tensors on the same projection, where theirs do.
+/// The projections outside of which tensors are zero that lie on no pattern, where no reader sees a difference that does not look there: functions that are 0
+/// of 0, if theirs do not, products with tuples of the relation, and with what is 0 there as well. What else a product has may be infinite.
 pub fn projections(program: &Program) -> SideTable<VarId, Option<Projected>> {
     let mut found: SideTable<VarId, Option<Projected>> = SideTable::new(program.stmts.len(), None);
     if program.signature.relations.values().all(|relation| relation.shape.len() < 3) {
@@ -173,14 +187,56 @@ pub fn projections(program: &Program) -> SideTable<VarId, Option<Projected>> {
     program.outputs.iter().flat_map(|output| &output.leaves).for_each(|x| found.set(*x, None));
     for x in program.stmts.ids().rev() {
         let stmt = &program.stmts[x];
-        let walks = matches!(stmt.rhs, Rhs::Contract { .. }) || found[x].is_some();
-        let mut not = |y: VarId| found.set(y, None);
-        match walks {
-            true => stmt.rhs.guards().for_each(|guard| guard.visit_computed(&mut not)),
-            false => stmt.rhs.for_each_operand(not),
+        let mut not: Vec<VarId> = Vec::new();
+        match &stmt.rhs {
+            Rhs::Contract { operands, .. } => {
+                let patterns = patterns_in(program, stmt, &known);
+                for (at, operand) in operands.iter().enumerate() {
+                    let Some(of_operand) = &found[operand.var] else { continue };
+                    let is_exact = of_operand.read_at(operand).is_some_and(|one| {
+                        let is_own = one.axes.iter().all(|axis| *axis < stmt.dims.len());
+                        patterns.iter().any(|pattern| one.is_told_by(pattern))
+                            || if is_own { found[x].is_some() } else { vanishes(program, operands, at, &one, &found) }
+                    });
+                    if !is_exact {
+                        not.push(operand.var);
+                    }
+                }
+            }
+            _ if found[x].is_some() => {}
+            rhs => rhs.for_each_operand(|y| not.push(y)),
         }
+        stmt.rhs.guards().for_each(|guard| guard.visit_computed(&mut |y| not.push(y)));
+        not.into_iter().for_each(|y| found.set(y, None));
     }
     found
+}
+
+/// The patterns of a product, by its own indices.
+fn patterns_in(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Vec<Pattern>>) -> Vec<Pattern> {
+    let Rhs::Contract { sums, guard, operands } = &stmt.rhs else { return Vec::new() };
+    let ranges: Vec<&Size> = stmt.dims.iter().chain(sums).collect();
+    let mut found = Pattern::of_guard(&program.signature, guard, |i| ranges.get(i.index()).copied());
+    for operand in operands {
+        let index = |axis: usize| operand.indices.get(axis).map(|i| i.index());
+        found.extend(known[operand.var].iter().filter_map(|pattern| pattern.renamed(index)));
+    }
+    found
+}
+
+/// Whether a product is 0 where one of its factors is, outside of a projection over the indices of the product: all others are as well, or literals.
+fn vanishes(
+    program: &Program,
+    operands: &[Operand],
+    at: usize,
+    one: &Projected,
+    found: &SideTable<VarId, Option<Projected>>,
+) -> bool {
+    operands.iter().enumerate().filter(|(other, _)| *other != at).all(|(_, operand)| {
+        let is_literal = matches!(program.stmts[operand.var].rhs, Rhs::Number(Number::Literal(c)) if c.is_finite());
+        let is_same = || found[operand.var].as_ref().and_then(|other| other.read_at(operand)).as_ref() == Some(one);
+        is_literal || is_same()
+    })
 }
 
 /// That of a statement, where those of its operands are known.
@@ -197,20 +253,14 @@ fn projection_of(
             (Function::Value(Primitive::Op(op)), [arg]) if op.facts().zero => found[*arg].clone(),
             _ => None,
         },
-        Rhs::Contract { guard, operands, .. } => {
-            let (rank, ranges) = (stmt.dims.len(), stmt.dims.iter().chain(stmt.rhs.sums()).collect::<Vec<_>>());
-            let of_guard = Pattern::of_guard(&program.signature, guard, |i| ranges.get(i.index()).copied());
-            let of_operands = operands.iter().flat_map(|operand| {
-                let index = |axis: usize| operand.indices.get(axis).map(|i| i.index());
-                known[operand.var].iter().filter_map(move |pattern| pattern.renamed(index))
-            });
-            let all = of_guard.into_iter().chain(of_operands);
-            let of_sum = all.filter_map(|pattern| pattern.projected(&program.signature, rank));
-            let handed_on = operands.iter().filter_map(|operand| {
-                let one = found[operand.var].as_ref()?;
-                let axis = |axis: &usize| operand.indices.get(*axis).map(|i| i.index()).filter(|k| *k < rank);
-                let axes: Vec<usize> = one.axes.iter().map(axis).collect::<Option<_>>()?;
-                distinct(&axes).then_some(Projected { axes, ..one.clone() })
+        Rhs::Contract { operands, .. } => {
+            let rank = stmt.dims.len();
+            let patterns = patterns_in(program, stmt, known);
+            let of_sum = patterns.iter().filter_map(|pattern| pattern.projected(&program.signature, rank));
+            let handed_on = operands.iter().enumerate().filter_map(|(at, operand)| {
+                let one = found[operand.var].as_ref()?.read_at(operand)?;
+                let is_own = one.axes.iter().all(|axis| *axis < rank);
+                (is_own && vanishes(program, operands, at, &one, found)).then_some(one)
             });
             of_sum.chain(handed_on).max_by_key(|one| one.axes.len())
         }

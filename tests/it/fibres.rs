@@ -6,26 +6,30 @@ use std::sync::Arc;
 use iverson::Function;
 use iverson::ir::stages::Stages;
 use iverson::kernel::{Engine, Kernel};
-use iverson::tensor::{Coo, Inputs};
+use iverson::tensor::{Coo, Dense, Inputs};
 
 use crate::judge::{Expected, Ways};
 use crate::kernels::{fitting_entries, numbers};
+use crate::loops_text::round_trip;
 use crate::support::Numbers;
 
 /// What is computed of `y`, a sum over an axis of `T` times a matrix, with axes `a`, `b` of `T` and `l` of the matrix; and whether `y`
 /// lies on its fibres.
-const READERS: [(&str, bool); 9] = [
+const READERS: [(&str, bool); 11] = [
     ("sum a < n, b < n, l < k. y[a, b, l]^2", true),
-    ("sum a < n, b < n, l < k. y[a, b, l]^2 * w[a, l]", true),
-    ("gen a < n, l < k. sum b < n. sin(y[a, b, l]) * w[b, l]", true),
+    ("gen a < n, l < k. sum b < n. sin(y[a, b, l])", true),
     ("gen b < n, l < k. sum a < n. y[a, b, l] * y[a, b, 0]", true),
+    ("gen a < n, l < k. sum b < n. 3 * y[a, b, l] - y[a, b, l]^3", true),
+    // Another factor may be infinite.
+    ("sum a < n, b < n, l < k. y[a, b, l]^2 * w[a, l]", false),
+    ("gen a < n, l < k. sum b < n. sin(y[a, b, l]) * w[b, l]", false),
     // Twice the sum, and the sum in another order.
-    ("sum a < n, b < n, l < k. (2 * y[a, b, l]) * (y[b, a, l] * w[a, l])", true),
+    ("sum a < n, b < n, l < k. (2 * y[a, b, l]) * (y[b, a, l] * w[a, l])", false),
     // All places are asked for.
     ("gen a < n, b < n, l < k. y[a, b, l]", false),
     ("sum a < n, b < n, l < k. exp(y[a, b, l])", false),
     ("sum a < n, b < n, l < k. (y[a, b, l] + w[a, l])^2", false),
-    ("gen a < n, l < k. max b < n. y[a, b, l] * w[b, l]", true),
+    ("gen a < n, l < k. max b < n. y[a, b, l] * w[b, l]", false),
 ];
 
 /// The place of the axis that is summed.
@@ -62,12 +66,22 @@ fn entries(shape: &[usize], numbers: &mut Numbers, kind: usize) -> Coo {
 
 /// Judges the loops of a program, with all passes and with those of its raw form.
 fn judge(text: &str, function: &Function, size: i64, kind: usize) {
+    judge_where(text, function, size, kind, false);
+}
+
+/// The same, perhaps with a factor that is infinite.
+fn judge_where(text: &str, function: &Function, size: i64, kind: usize, is_infinite: bool) {
     let sizes = |name: &str| if name == "k" { 3 } else { size };
-    let inputs =
+    let mut inputs =
         fitting_entries(function, &sizes, &|shape, numbers| entries(shape, numbers, kind), &mut Numbers::new(5, true));
+    if is_infinite {
+        let w = (0..3 * size).map(|k| if k % 4 == 1 { f64::INFINITY } else { k as f64 }).collect::<Vec<_>>();
+        inputs.value("w", Dense::new(&[size as usize, 3], w).expect("as many numbers"));
+    }
     let expected = Expected::of(function.tensor_ssa(), &inputs).expect("it is evaluated");
     let loops = Arc::new(function.loops(&mut Stages::new()).expect("it lowers"));
     assert_eq!(loops.unproved(), [""; 0], "{loops}");
+    round_trip(&loops);
     for engine in [Engine::Interpreter, Engine::Native] {
         if engine == Engine::Native && (size, kind) != (5, 2) {
             continue;
@@ -92,6 +106,7 @@ fn sums_over_each_axis() {
             assert_eq!(has_it, on_fibres, "{text}\n{loops}");
             for (size, kind) in [(0, 1), (1, 1), (3, 0), (4, 1), (5, 2), (5, 3), (6, 4)] {
                 judge(&text, &function, size, kind);
+                judge_where(&text, &function, size, kind, true);
             }
         }
     }
@@ -144,7 +159,7 @@ fn more_axes() {
 #[test]
 fn relations() {
     let text = "rel R : [n, n, n]\nparam x : [n] real\n\
-        let y = gen a < n, b < n. sum t < n. [R(a, t, b)] * x[t] in sum a < n, b < n. y[a, b]^2 * x[a]";
+        let y = gen a < n, b < n. sum t < n. [R(a, t, b)] * x[t] in sum a < n, b < n. y[a, b]^2";
     let function = Function::parse(text).expect("it compiles");
     for function in [function.value_and_gradient(["x"]).expect("it has one"), function] {
         let loops = Arc::new(function.loops(&mut Stages::new()).expect("it lowers"));
@@ -166,9 +181,9 @@ fn in_loops() {
     let text = "param T : coo [n, n, n] real\nparam C : [n, k] real\nparam x : [n] real\nassume k >= 1\n\
         let v = fold s < 3, v = x.\n\
           let y = gen a < n, b < n, l < k. sum t < n. T[a, b, t] * C[t, l] * v[t]\n\
-          in gen a < n. sum b < n, l < k. y[a, b, l]^2 + y[b, a, l] * v[b]\n\
-        in let z = gen a < n, b < n, l < k. sum t < n. T[a, t, b] * C[t, l]\n\
-        in sum a < n, b < n, l < k. (z[a, b, l] * v[a])^2";
+          in gen a < n. (sum b < n, l < k. y[a, b, l]^2) + (sum b < n, l < k. sin(y[b, a, l]))\n\
+        in let z = gen a < n, b < n, l < k. sum t < n. T[a, t, b] * C[t, l] * v[t]\n\
+        in sum a < n, b < n, l < k. z[a, b, l]^2";
     let functions = |text: &str| {
         let function = Function::parse(text).expect("it compiles");
         [function.value_and_gradient(["x", "C"]).expect("it has one"), function]

@@ -28,7 +28,7 @@ fn without_decisions(mut program: Program) -> Program {
 }
 
 /// Reads what a program prints, with and without decisions: the canonical form of the program, which prints the same.
-fn round_trip(program: &Program) -> Program {
+pub fn round_trip(program: &Program) -> Program {
     let read = |text: &str| {
         loops::parse(text, &program.signature)
             .unwrap_or_else(|error| panic!("{error}\n{}\n{text}", place(&error, text)))
