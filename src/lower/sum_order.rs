@@ -3,7 +3,8 @@
 //! `sum i < m, j < n. f(a[i], Y[j, i])` is the same number with its indices in another order, and programs say nothing by it: simplification puts them as
 //! it finds them. Where nothing but their ranges tells them, the index comes last with which what is read at several indices is gone through row
 //! by row: the last one of most of these places, where it is no other one's earlier one. Summands that are sums themselves stay as they are, since
-//! products are computed in blocks of registers.
+//! products are computed in blocks of registers; but for those over a part of a range that one of the indices tells, as rows of a triangle, which have no
+//! blocks: the other index comes innermost, and each row is gone through once for all of its values.
 //!
 //! Summands are added in another order than the one that is written.
 
@@ -12,7 +13,8 @@ use std::collections::BTreeSet;
 use super::plan::{MAX_INLINED, Placement};
 use super::readers::collect_uses;
 use crate::base::{Id, IndexId, SideTable, VarId};
-use crate::tssa::Program;
+use crate::index::Pred;
+use crate::tssa::{Program, Stmt};
 
 /// By number, the index of a sum that comes innermost; nothing where the last one may.
 pub(super) fn innermost(program: &Program, placements: &SideTable<VarId, Placement>, x: VarId) -> Option<usize> {
@@ -39,8 +41,22 @@ pub(super) fn innermost(program: &Program, placements: &SideTable<VarId, Placeme
     best.filter(|(_, gain)| gain > own && *gain > 0).map(|(at, _)| at)
 }
 
+/// Whether a sum goes over a part of a range that an axis tells.
+fn is_ragged(stmt: &Stmt) -> bool {
+    let rank = stmt.dims.len();
+    let is_bound = |p: &Pred| {
+        let (mut of_axis, mut of_sum) = (false, false);
+        p.visit_free(&mut |i| {
+            of_axis |= i.index() < rank;
+            of_sum |= i.index() >= rank;
+        });
+        matches!(p, Pred::NonNegative(_)) && of_axis && of_sum
+    };
+    stmt.rhs.guards().any(|guard| guard.conjuncts().iter().any(is_bound))
+}
+
 /// What is loaded for a summand, and where: the axes of the tensor by number, then the indices of its sum, then others. Nothing where that is much, or
-/// takes a loop.
+/// takes another loop.
 fn loads(
     program: &Program,
     placements: &SideTable<VarId, Placement>,
@@ -52,7 +68,8 @@ fn loads(
     let mut open = vec![(x, (0..names).collect::<Vec<usize>>())];
     while let Some((y, at)) = open.pop() {
         let stmt = &program.stmts[y];
-        if seen.len() > MAX_INLINED || y != x && !stmt.has_no_loop(&program.signature) {
+        let stays = || !stmt.has_no_loop(&program.signature) && !is_ragged(stmt);
+        if seen.len() > MAX_INLINED || y != x && stays() {
             return None;
         }
         let fresh = names;

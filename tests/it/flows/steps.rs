@@ -59,6 +59,25 @@ fn what_is_stored_for_all_steps() {
     }
 }
 
+/// Neither is what is the same in all steps, nor the neighbours on a ring or by a map, which are read again.
+#[test]
+fn what_is_made_again_is_not_stored() {
+    for step in [
+        "u[i]^2 * cos(a[i]) + c * exp(a[i])",
+        "u[i] * (u[(i + 1) % n] - u[(i - 1) % n]) + c * a[i]",
+        "u[i] * (u[up(i)] + c)^2 + cos(a[i]) * u[i]",
+    ] {
+        let text = format!(
+            "param u0 : [n] real  param a : [n] real  param c : real  map up : [n] -> [n]  size T\n\
+             let u = fold t < T, u = u0. gen i < n. {step} in sum(u^2)"
+        );
+        let function = Function::parse(&text).expect("it compiles");
+        let both = function.value_and_gradient(["u0", "c"]).expect("it has a gradient");
+        let nests = both.loops(&mut Stages::new()).expect("it has nests");
+        assert_eq!(over_time(&nests), ["n"], "{step}\n{nests}");
+    }
+}
+
 /// Of a recurrent net what each step gives to the weights is stored, and the weights get a product of matrices.
 #[test]
 fn products_over_all_steps_stay_products() {
