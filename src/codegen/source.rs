@@ -174,6 +174,16 @@ fn lengths(program: &Program, text: &mut String) {
     let _ =
         writeln!(text, "\n/// The names of the sizes, in order.\npub const SIZES: [&str; {s}] = [{}];", list(sizes));
     let _ = writeln!(text, "\n/// The names of the relations, in order.");
+    for (own, relation) in program.signature.relations.values().enumerate() {
+        if let Some((of, axes)) = relation.kind.projection() {
+            let axes: Vec<String> = axes.map(|axis| axis.to_string()).collect();
+            let (of, axes) = (of.index(), axes.join(", "));
+            let _ = writeln!(
+                text,
+                "/// Relation {own} has what the tuples of relation {of} have on the axes {axes}, each once."
+            );
+        }
+    }
     let _ = writeln!(text, "pub const RELATIONS: [&str; {r}] = [{}];", list(relations));
     let _ = writeln!(
         text,

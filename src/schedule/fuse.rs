@@ -1,4 +1,4 @@
-//! Nests that run over the same rows become one.
+//! Nests that run over the same rows, or over the same nodes of a relation, become one.
 //!
 //! `for i { A(i) } for i { B(i) }  ==  for i { A(i) B(i) }` where `B(i)` reads of what `A` writes only what `A(i)` writes: the row `i`, or
 //! the entries below the node `i` of the same relation. What a row of `A` gathers, and what it writes, is then still at hand when `B` reads it.

@@ -158,7 +158,7 @@ impl Relation {
     /// The tuples on some axes, which are there.
     ///
     /// # Errors
-    /// If memory for them cannot be had.
+    /// Those of [`Relation::new`], of which there are none for tuples of a relation.
     pub(crate) fn projected(&self, axes: &[usize]) -> Checked<Self> {
         let is_first = axes.iter().copied().eq(0..axes.len());
         let shape = axes.iter().map(|axis| self.shape[*axis]).collect();
