@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::base::{ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::scalar::{self, Function, Number, Partial};
+use crate::scalar::{self, Function, Partial};
 use crate::tssa::{Program, Rhs};
 use crate::ty::Signature;
 
@@ -39,7 +39,7 @@ pub(crate) fn active(program: &Program, wrt: &[ParamId]) -> Result<SideTable<Var
 pub(crate) fn linear(program: &Program, active: &SideTable<VarId, bool>) -> SideTable<VarId, bool> {
     let mut linear = SideTable::new(program.stmts.len(), false);
     for (x, stmt) in program.stmts.iter().filter(|(x, _)| active[*x]) {
-        let is_literal = |x: VarId| matches!(program.stmts[x].rhs, Rhs::Number(Number::Literal(c)) if c.is_finite());
+        let is_literal = |x: VarId| program.stmts[x].rhs.is_finite_literal();
         let is_linear = match &stmt.rhs {
             Rhs::Input { .. } => true,
             Rhs::Number(_) | Rhs::Map { .. } => false,

@@ -141,15 +141,10 @@ pub fn adjoint(program: &Program, wrt: &[ParamId], options: Options) -> Result<A
 
 /// A guard without what numbers say in one of several cases.
 fn widened(guard: &Pred) -> Pred {
-    let asks_numbers = |p: &Pred| {
-        let mut found = false;
-        p.visit_computed(&mut |_| found = true);
-        found
-    };
     match guard {
         Pred::All(ps) => Pred::all(ps.iter().map(widened).collect::<Vec<_>>()),
         Pred::Any(ps) => {
-            let case = |p: &Pred| Pred::all(p.conjuncts().iter().filter(|p| !asks_numbers(p)).cloned());
+            let case = |p: &Pred| Pred::all(p.conjuncts().iter().filter(|p| !p.reads_computed()).cloned());
             Pred::any(ps.iter().map(case).collect::<Vec<_>>())
         }
         p => p.clone(),
@@ -390,10 +385,11 @@ impl Rewriting {
         guard: Pred,
     ) -> Result<InnerProduct> {
         name_after(&mut self.builder, Some(left), x, "adj");
-        let wide = if self.linear[x] { widened(&guard) } else { guard.clone() };
+        let wide = Some(widened(&guard)).filter(|wide| self.linear[x] && *wide != guard);
         let guard = self.short(&axes, guard)?;
         let merged = self.product(left, Right::Tangent(x), axes, guard, true);
         self.record("6.25", title, others, std::slice::from_ref(&merged), 0);
+        let Some(wide) = wide else { return Ok(merged) };
         let guard = self.short(&merged.axes, wide)?;
         if guard == merged.guard {
             return Ok(merged);

@@ -543,8 +543,7 @@ fn uses_computed_relations(program: &Program) -> bool {
         Term::Access { index, .. } => in_affine(index),
         Term::Number(Number::Index(a)) => in_affine(a),
         Term::Iverson { guard, .. } => {
-            let mut found = false;
-            guard.visit_computed(&mut |_| found = true);
+            let mut found = guard.reads_computed();
             guard.visit_affine(&mut |a| found |= in_affine(a));
             found
         }

@@ -208,9 +208,7 @@ fn changes(scan: &Scan) -> Option<Vec<(Vec<Size>, Pred)>> {
             continue;
         }
         // What no number decides goes on in all steps, or in none.
-        let mut decided = false;
-        guard.visit_computed(&mut |_| decided = true);
-        if !decided || depends_on_step(scan, leaf, &guard) {
+        if !guard.reads_computed() || depends_on_step(scan, leaf, &guard) {
             return None;
         }
         found.push((program.stmts[after].dims.clone(), guard));

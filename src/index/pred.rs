@@ -505,6 +505,13 @@ impl Pred {
         self.visit_computed_at(&mut |x, _| visit(x));
     }
 
+    /// Whether a tensor is read as a relation.
+    pub fn reads_computed(&self) -> bool {
+        let mut found = false;
+        self.visit_computed(&mut |_| found = true);
+        found
+    }
+
     /// Calls `visit` on every tensor that is read as a relation, and on what an atom asks of it, and where.
     pub fn visit_computed_at(&self, visit: &mut impl FnMut(VarId, Option<(View, &[Affine])>)) {
         self.visit_atoms(&mut |p| {

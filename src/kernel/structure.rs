@@ -30,11 +30,11 @@ pub(super) fn arrays(
                 views.get(at)?.neighbours(&neighbours, views.get(sought)?)?
             }
             Part::Projected(projected) => {
-                let axes = program.signature.relations.get(projected).and_then(|found| found.kind.projection());
-                let (_, axes) = axes.ok_or_else(|| Error::bug("bind", "a projection of nothing"))?;
+                let projection = program.signature.projection(projected);
+                let (_, axes) = projection.ok_or_else(|| Error::bug("bind", "a projection of nothing"))?;
                 let tuples = bindings.relations().get(projected);
                 let tuples = tuples.ok_or_else(|| Error::bug("bind", "a relation without tuples"))?;
-                views.get(at)?.projected(&axes.collect::<Vec<_>>(), tuples)?
+                views.get(at)?.projected(&axes, tuples)?
             }
             part => views.get(at)?.part(part)?,
         };

@@ -177,8 +177,7 @@ impl Array {
 
     /// The relation that its relation is a projection of, and the axes of that in the order of the view.
     fn projected_view(&self, signature: &Signature) -> Option<(RelationId, Vec<usize>)> {
-        let (of, kept) = signature.relations.get(self.relation)?.kind.projection()?;
-        let kept: Vec<usize> = kept.collect();
+        let (of, kept) = signature.projection(self.relation)?;
         Some((of, self.axes.iter().map(|axis| kept.get(*axis).copied()).collect::<Option<_>>()?))
     }
 

@@ -439,13 +439,8 @@ impl<'a> Parser<'a> {
         if let Some(b) = self.known.get(&key) {
             return Ok(*b);
         }
-        let Some(leaf) = self.names.leaves.get(&key.0) else {
-            return Err(problem(
-                "unknown-name",
-                span,
-                format!("there is no parameter `{}`, and no buffer before", key.0),
-            ));
-        };
+        let unknown = || format!("there is no parameter `{}`, and no buffer before", key.0);
+        let leaf = self.names.leaves.get(&key.0).ok_or_else(|| problem("unknown-name", span, unknown()))?;
         let b = self.buffers.push(leaf.clone());
         self.known.insert(key, b);
         Ok(b)
@@ -646,10 +641,7 @@ impl<'a> Parser<'a> {
             _ if self.line.eat("roots") => Part::Roots,
             _ if self.line.eat("rows") => Part::Rows,
             _ if self.line.eat_words(&["nodes", "in"]) => {
-                let (name, key) = (self.line.here(), self.line.relation()?);
-                let Some(relation) = self.names.relation_of.get(&key).copied() else {
-                    return Err(problem("unknown-name", name, format!("there is no relation `{}`", key.0)));
-                };
+                let relation = self.relation()?;
                 self.line.expect("of")?;
                 Part::Projected(relation)
             }
@@ -675,14 +667,17 @@ impl<'a> Parser<'a> {
         }
     }
 
+    /// A relation by its name.
+    fn relation(&mut self) -> Result<RelationId> {
+        let (span, key) = (self.line.here(), self.line.relation()?);
+        let known = self.names.relation_of.get(&key).copied();
+        known.ok_or_else(|| problem("unknown-name", span, format!("there is no relation `{}`", key.0)))
+    }
+
     /// `E(0, 1)`
     fn view(&mut self) -> Result<(RelationId, Vec<usize>)> {
         let start = self.line.start();
-        let name = self.line.here();
-        let key = self.line.relation()?;
-        let Some(relation) = self.names.relation_of.get(&key).copied() else {
-            return Err(problem("unknown-name", name, format!("there is no relation `{}`", key.0)));
-        };
+        let relation = self.relation()?;
         self.line.expect("(")?;
         let mut axes: Vec<usize> = vec![self.line.integer("the number of an axis")?];
         while self.line.eat(",") {
@@ -693,11 +688,8 @@ impl<'a> Parser<'a> {
         let mut sorted = axes.clone();
         sorted.sort_unstable();
         if !sorted.into_iter().eq(0..rank) {
-            return Err(problem(
-                "wrong-axes",
-                self.line.since(start),
-                format!("expected each of the {rank} axes once"),
-            ));
+            let message = format!("expected each of the {rank} axes once");
+            return Err(problem("wrong-axes", self.line.since(start), message));
         }
         Ok((relation, axes))
     }

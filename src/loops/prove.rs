@@ -285,21 +285,13 @@ impl<'a, 'u> Walk<'a, 'u> {
         }
         let Some(i) = at.as_index() else { return false };
         let signature = &self.program.signature;
-        // The entries of a projection are nodes of what it is of.
-        let projected = signature.relations.get(relation).and_then(|found| found.kind.projection());
-        let projected = projected.map(|(of, axes)| (of, axes.collect::<Vec<_>>()));
-        let array = |id: ArrayId| {
-            let is_of = |array: &&Array| {
-                array.relation == relation || projected.as_ref().is_some_and(|(of, _)| array.relation == *of)
-            };
-            self.program.arrays.get(id).filter(is_of)
-        };
-        let above_entries = |pointers: &Array| match &projected {
-            Some((of, axes)) if pointers.relation == *of => {
-                pointers.axes.starts_with(axes)
-                    && pointers.level_below().is_some_and(|level| usize::from(level) + 1 == axes.len())
-            }
-            _ => pointers.is_above_tuples() && pointers.is_stored_order(signature),
+        let array = |id: ArrayId| self.program.arrays.get(id);
+        // Nodes of the last level in the order of the relation, which are nodes of what a projection is of.
+        let stored = Array { relation, axes: signature.stored_order(relation), part: Part::Entries };
+        let above_entries = |pointers: &Array| {
+            pointers.level_below().is_some_and(|level| {
+                usize::from(level) + 1 == stored.axes.len() && stored.has_nodes_of(pointers, level, signature)
+            })
         };
         match frames(&self.path).find(|frame| frame.defines() == Some(i)) {
             Some(Frame::Let(_, id, _)) => array(*id).is_some_and(|array| match array.part {
@@ -308,8 +300,10 @@ impl<'a, 'u> Walk<'a, 'u> {
                 _ => false,
             }),
             Some(Frame::Loop(_, domain)) => match domain.whole_of() {
-                Domain::Segment(segment) => array(segment.pointers)
-                    .is_some_and(|pointers| above_entries(pointers) || pointers.part == Part::Binned(Binned::All)),
+                Domain::Segment(segment) => array(segment.pointers).is_some_and(|pointers| {
+                    let in_bins = pointers.relation == relation && pointers.part == Part::Binned(Binned::All);
+                    in_bins || above_entries(pointers)
+                }),
                 _ => false,
             },
             Some(Frame::Find(_, segment, _)) => {

@@ -87,11 +87,7 @@ impl Open {
 
     /// Whether a conjunct that can be tested is about numbers.
     pub fn asks_numbers(&self) -> bool {
-        self.conjuncts.iter().filter(|p| !self.pred_waits(p)).any(|p| {
-            let mut found = false;
-            p.visit_computed(&mut |_| found = true);
-            found
-        })
+        self.conjuncts.iter().filter(|p| !self.pred_waits(p)).any(Pred::reads_computed)
     }
 
     /// Whether all indices but witnesses are known: none is left, and no value depends on those that are.

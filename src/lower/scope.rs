@@ -218,13 +218,9 @@ impl<'a> Nester<'a> {
         scope.known.push(p.alpha_normal());
         if let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = p {
             let program = self.program;
-            for (id, projected) in program.signature.relations.iter() {
-                if let Some((of, axes)) = projected.kind.projection()
-                    && of == *relation
-                {
-                    let on_axes = axes.filter_map(|axis| args.get(axis).cloned()).collect();
-                    self.know(&Pred::relation(RelationRef::Input(id), on_axes));
-                }
+            for (projected, axes) in program.signature.projections_of(*relation) {
+                let on_axes = axes.iter().filter_map(|axis| args.get(*axis).cloned()).collect();
+                self.know(&Pred::relation(RelationRef::Input(projected), on_axes));
             }
         }
     }

@@ -151,13 +151,9 @@ impl<'a> Nester<'a> {
     /// Remembers the entry of a projection of the relation on the axes that the view has up to a level: it is the node there.
     fn remember_projected(&mut self, walk: &Walk, level: usize, args: &[Affine], node: &Affine) {
         let first = walk.axes.get(..=level).unwrap_or_default();
-        let relations = self.program.signature.relations.iter();
-        let on_first = relations.filter(|(_, relation)| {
-            relation.kind.projection().is_some_and(|(of, axes)| of == walk.relation && axes.eq(first.iter().copied()))
-        });
-        let on_first: Vec<RelationId> = on_first.map(|(projected, _)| projected).collect();
         let args: Vec<Affine> = first.iter().filter_map(|axis| args.get(*axis).cloned()).collect();
-        for projected in on_first {
+        let program = self.program;
+        for (projected, _) in program.signature.projections_of(walk.relation).filter(|(_, axes)| axes == first) {
             self.remember_entry(projected, &args, node.clone());
             self.know(&Pred::relation(RelationRef::Input(projected), args.clone()));
         }
@@ -165,9 +161,8 @@ impl<'a> Nester<'a> {
 
     /// Finds the entry of a projection of a relation, of which a tuple is at hand.
     pub fn projected(&mut self, relation: RelationId, args: &[Affine]) {
-        let projection = self.program.signature.relations.get(relation).and_then(|found| found.kind.projection());
+        let projection = self.program.signature.projection(relation);
         let Some((of, axes)) = projection.filter(|_| self.entry(relation, args).is_none()) else { return };
-        let axes: Vec<usize> = axes.collect();
         let Some((level, tuple)) = self.tuple_of(of, &axes, args) else { return };
         self.at_level(level, |nester| {
             let (index, stored) = (nester.fresh_index(), nester.program.signature.stored_order(of));

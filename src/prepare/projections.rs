@@ -75,13 +75,20 @@ fn told(signature: &Signature, p: &Pred) -> Option<Pred> {
     }
     let axes = kept.iter().fold(0, |axes: u64, (place, _)| axes | 1 << place);
     let kind = RelationKind::Projection(*of, axes);
-    let (relation, _) = signature.relations.iter().find(|(_, known)| known.kind == kind)?;
-    Some(Pred::relation(RelationRef::Input(relation), kept.into_iter().map(|(_, a)| a.clone()).collect()))
+    Some(Pred::relation(
+        RelationRef::Input(known(signature, kind)?),
+        kept.into_iter().map(|(_, a)| a.clone()).collect(),
+    ))
+}
+
+/// The relation of a projection in a signature.
+fn known(signature: &Signature, kind: RelationKind) -> Option<RelationId> {
+    signature.relations.iter().find(|(_, known)| known.kind == kind).map(|(known, _)| known)
 }
 
 /// The relation of a projection in a signature, which is made if it is not there.
 fn relation(signature: &mut Signature, kind: RelationKind) -> Option<RelationId> {
-    if let Some((known, _)) = signature.relations.iter().find(|(_, known)| known.kind == kind) {
+    if let Some(known) = known(signature, kind) {
         return Some(known);
     }
     let (of, axes) = kind.projection()?;

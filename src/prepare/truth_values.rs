@@ -127,10 +127,8 @@ fn repeats(signature: &Signature, stmt: &Stmt, p: &Pred) -> bool {
 /// The indices of a statement that an `exists` about numbers mentions, if there are others, and it takes a search.
 fn free(signature: &Signature, stmt: &Stmt, exists: &Pred) -> Option<Vec<IndexId>> {
     let all = stmt.dims.len() + stmt.rhs.sums().len();
-    let mut about_numbers = false;
-    exists.visit_computed(&mut |_| about_numbers = true);
     let free: Vec<IndexId> = (0..all).map(IndexId::from_index).filter(|i| exists.mentions(*i)).collect();
-    (about_numbers && free.len() < all && searches(signature, exists)).then_some(free)
+    (exists.reads_computed() && free.len() < all && searches(signature, exists)).then_some(free)
 }
 
 /// Whether some index of an `exists` has no value by equations and places.

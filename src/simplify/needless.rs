@@ -191,7 +191,7 @@ impl Trust {
     fn for_predicate(p: &Pred, rank: usize) -> &'static [Trust] {
         match p {
             p if is_about_sizes(p) => &[Trust::Sizes],
-            Pred::Exists { body, .. } if is_computed(body) => &[Trust::Always, Trust::OfDataAnywhere],
+            Pred::Exists { body, .. } if body.reads_computed() => &[Trust::Always, Trust::OfDataAnywhere],
             Pred::Exists { .. } if rank >= 2 => &[Trust::Always, Trust::OfData],
             _ => &[Trust::Always],
         }
@@ -709,16 +709,9 @@ pub(super) fn is_about_sizes(p: &Pred) -> bool {
     plain
 }
 
-/// Whether a predicate tests numbers of computed tensors.
-fn is_computed(p: &Pred) -> bool {
-    let mut computed = false;
-    p.visit_computed(&mut |_| computed = true);
-    computed
-}
-
 /// Whether a predicate says that one of several holds, some of which test numbers of computed tensors.
 fn is_one_of_tests(p: &Pred) -> bool {
-    matches!(p, Pred::Any(_)) && is_computed(p)
+    matches!(p, Pred::Any(_)) && p.reads_computed()
 }
 
 /// The facts about sizes that hold at all readings.
@@ -744,7 +737,7 @@ fn common_sizes(readings: &[Reading]) -> Vec<Pred> {
 fn guard_reads(program: &Program, p: &Pred, around: &Reading, found: &mut Vec<(VarId, Reading)>) {
     match p {
         Pred::All(ps) => {
-            for (at, part) in ps.iter().enumerate().filter(|(_, part)| is_computed(part)) {
+            for (at, part) in ps.iter().enumerate().filter(|(_, part)| part.reads_computed()) {
                 let mut inner = around.clone();
                 inner.holds.extend(ps.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone()));
                 guard_reads(program, part, &inner, found);

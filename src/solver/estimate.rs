@@ -420,7 +420,7 @@ impl Estimate<'_> {
         &self,
         relation: RelationRef,
         args: &[Affine],
-        earlier: impl Iterator<Item = &'e Vec<Affine>>,
+        mut earlier: impl Iterator<Item = &'e Vec<Affine>>,
         free: &mut Vec<(IndexId, Lead)>,
         taken: &mut Vec<(IndexId, Lead)>,
     ) -> Lead {
@@ -445,7 +445,6 @@ impl Estimate<'_> {
                 }
             }
         }
-        let mut earlier = earlier;
         if share.compare(Lead::ONE) == Ordering::Less
             && earlier.any(|other| fixed.iter().all(|place| other.get(*place) == args.get(*place)))
         {

@@ -239,11 +239,6 @@ fn collect_relations(
 ) -> Result<Arena<RelationId, Arc<Relation>>> {
     let mut relations = Arena::new();
     for relation in signature.relations.values() {
-        if relation.kind.projection().is_some() {
-            // Until maps are there.
-            let _: RelationId = relations.push(Arc::new(Relation::nothing(relation.shape.len())));
-            continue;
-        }
         if let (RelationKind::Map, Some(map)) = (relation.kind, inputs.maps.get(&relation.name)) {
             let sources = relation.shape.split_last().map_or(&[][..], |(_, sources)| sources);
             push_axes(signature, &relation.name, sources, map.sources(), equations)?;
@@ -263,15 +258,18 @@ fn collect_relations(
                     }
                 }
             }
-            RelationKind::Free | RelationKind::Map | RelationKind::Projection(..) => {
-                match inputs.relations.get(&relation.name) {
-                    Some(tuples) => tuples.clone(),
-                    None if inputs.maps.contains_key(&relation.name) => {
-                        return Err(Error::data(&relation.name, "this is a relation, and not a map; give its tuples"));
-                    }
-                    None => return Err(inputs.missing("relation", &relation.name, signature)),
-                }
+            RelationKind::Projection(..) => {
+                // Until maps are there.
+                let _: RelationId = relations.push(Arc::new(Relation::nothing(relation.shape.len())));
+                continue;
             }
+            RelationKind::Free | RelationKind::Map => match inputs.relations.get(&relation.name) {
+                Some(tuples) => tuples.clone(),
+                None if inputs.maps.contains_key(&relation.name) => {
+                    return Err(Error::data(&relation.name, "this is a relation, and not a map; give its tuples"));
+                }
+                None => return Err(inputs.missing("relation", &relation.name, signature)),
+            },
         };
         // People know a pattern by its parameter.
         let name = relation.name.trim_end_matches('?');

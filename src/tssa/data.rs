@@ -73,11 +73,14 @@ impl Rhs {
         first.into_iter().chain(second)
     }
 
+    /// Whether it is a literal, and finite: nothing that it is multiplied by becomes NaN.
+    pub(crate) fn is_finite_literal(&self) -> bool {
+        matches!(self, Rhs::Number(Number::Literal(c)) if c.is_finite())
+    }
+
     /// Whether a guard reads a tensor as a relation.
     pub fn reads_computed(&self) -> bool {
-        let mut found = false;
-        self.guards().for_each(|p| p.visit_computed(&mut |_| found = true));
-        found
+        self.guards().any(Pred::reads_computed)
     }
 
     /// The ranges of the `sum` indices.
@@ -91,8 +94,7 @@ impl Rhs {
     /// The only factor of a product, or of the terms of a sum, that is no finite literal.
     pub(crate) fn only_factor<'s>(&self, stmt: &dyn Fn(VarId) -> &'s Stmt) -> Option<&Operand> {
         let Rhs::Contract { operands, .. } = self else { return None };
-        let is_literal = |x: &&Operand| matches!(stmt(x.var).rhs, Rhs::Number(Number::Literal(c)) if c.is_finite());
-        let mut others = operands.iter().filter(|x| !is_literal(x));
+        let mut others = operands.iter().filter(|x| !stmt(x.var).rhs.is_finite_literal());
         others.next().filter(|_| others.next().is_none())
     }
 

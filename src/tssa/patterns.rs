@@ -5,7 +5,7 @@
 use super::{Operand, Program, Rhs, Stmt};
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
 use crate::index::{Affine, Pred, RelationRef, Size};
-use crate::scalar::{Function, Number, Primitive};
+use crate::scalar::{Function, Primitive};
 use crate::solver::Relations as _;
 use crate::ty::{RelationKind, Signature};
 
@@ -233,9 +233,8 @@ fn vanishes(
     found: &SideTable<VarId, Option<Projected>>,
 ) -> bool {
     operands.iter().enumerate().filter(|(other, _)| *other != at).all(|(_, operand)| {
-        let is_literal = matches!(program.stmts[operand.var].rhs, Rhs::Number(Number::Literal(c)) if c.is_finite());
         let is_same = || found[operand.var].as_ref().and_then(|other| other.read_at(operand)).as_ref() == Some(one);
-        is_literal || is_same()
+        program.stmts[operand.var].rhs.is_finite_literal() || is_same()
     })
 }
 

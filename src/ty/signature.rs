@@ -157,6 +157,18 @@ impl Signature {
         self.pattern_owner(relation)?.storage.format()
     }
 
+    /// The relation of which another one is a projection, and its axes there.
+    pub fn projection(&self, relation: RelationId) -> Option<(RelationId, Vec<usize>)> {
+        let (of, axes) = self.relations.get(relation)?.kind.projection()?;
+        Some((of, axes.collect()))
+    }
+
+    /// The projections of a relation, and their axes there.
+    pub fn projections_of(&self, relation: RelationId) -> impl Iterator<Item = (RelationId, Vec<usize>)> {
+        let own = self.relations.ids().filter_map(|id| Some((id, self.projection(id)?)));
+        own.filter(move |(_, (of, _))| *of == relation).map(|(id, (_, axes))| (id, axes))
+    }
+
     /// The axes of a relation by which its entries are numbered, the most significant first: those of the format of a pattern, and the
     /// lexicographic order of other relations.
     pub fn stored_order(&self, relation: RelationId) -> Vec<usize> {

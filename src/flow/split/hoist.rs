@@ -15,10 +15,10 @@ use super::super::leaf::Joined;
 use super::super::lift::{self, Axis, Lifted};
 use super::Lengths;
 use super::residual::work;
-use super::step::{self, Instead};
+use super::step::{self, Changing, Instead};
 use crate::base::VarId;
 use crate::error::{Error, Result};
-use crate::tssa::{self, Output, Rhs};
+use crate::tssa::{self, Output};
 use crate::ty::{Storage, Types};
 
 /// What is hoisted takes so many operations for each of its numbers.
@@ -95,25 +95,8 @@ fn chosen(flow: &Builder, scan: &Scan, leaf: &Leaf, lengths: &Lengths<'_>) -> Ve
             lengths.points(&dims)
         })
         .sum();
-    let mut moves: BTreeSet<VarId> = BTreeSet::new();
-    let mut varies: BTreeSet<VarId> = BTreeSet::new();
-    for (x, stmt) in leaf.program.stmts.iter() {
-        let (mut reads_state, mut reads_step) = (false, lift::mentions(stmt, scan.index));
-        if let Rhs::Input { param, .. } = &stmt.rhs {
-            let taken = leaf.taken(*param);
-            reads_state = taken.is_some_and(|x| scan.states.iter().any(|state| state.before == *x));
-        }
-        stmt.rhs.for_each_operand(|y| {
-            reads_state |= moves.contains(&y);
-            reads_step |= varies.contains(&y);
-        });
-        if reads_state {
-            moves.insert(x);
-        }
-        if reads_step {
-            varies.insert(x);
-        }
-    }
+    let Changing { moves, varies } =
+        step::changing(leaf.program.stmts.iter(), scan, |param| leaf.taken(param).copied());
     let goes_ahead = |x: VarId| {
         let stmt = &leaf.program.stmts[x];
         let numbers = lengths.points(&stmt.dims);

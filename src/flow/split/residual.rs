@@ -13,14 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::build::Builder;
 use super::super::data::{Leaf, Loops, Scan, Stmt, ValueId};
 use super::super::leaf::Joined;
-use super::super::lift;
 use super::Lengths;
 use super::cut::{self, Node};
 use super::hoist;
-use super::step::{self, Instead};
+use super::step::{self, Changing, Instead};
 use crate::base::{Id, IndexId, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef, Var};
+use crate::index::{Pred, RelationRef};
+use crate::solver::have_one_value;
 use crate::tssa::{self, Rhs};
 
 /// What it costs to store a number and to load it, in operations: in a cache of the core, and beyond.
@@ -79,8 +79,7 @@ fn stored(
         step::part(joined, path, 0, &place).map(Some)
     })?;
     let of_second = step::append(flow, &mut joined, b, &mut |_, _| Ok(None))?;
-    let moving: BTreeSet<ValueId> = second.states.iter().map(|state| state.before).collect();
-    let graph = Graph::new(&joined, second, b, &of_second, &moving);
+    let graph = Graph::new(&joined, second, b, &of_second);
     let by_first: BTreeSet<VarId> = of_first.values().copied().collect();
     let chosen = graph.stored(&joined.builder, &by_first, lengths, lengths.length(&first.steps));
     if chosen.is_empty() {
@@ -134,13 +133,7 @@ struct Graph {
 }
 
 impl Graph {
-    fn new(
-        joined: &Joined,
-        scan: &Scan,
-        leaf: &Leaf,
-        vars: &BTreeMap<VarId, VarId>,
-        moving: &BTreeSet<ValueId>,
-    ) -> Graph {
+    fn new(joined: &Joined, scan: &Scan, leaf: &Leaf, vars: &BTreeMap<VarId, VarId>) -> Graph {
         let builder = &joined.builder;
         let outputs: Vec<VarId> = leaf
             .program
@@ -150,30 +143,13 @@ impl Graph {
             .filter_map(|x| vars.get(x).copied())
             .collect();
         let cone = step::read_by(|x| builder.stmt(x), outputs.iter().copied(), |_| true);
-        // Operands come first.
-        let mut moves: BTreeSet<VarId> = BTreeSet::new();
+        let Changing { moves, varies } =
+            step::changing(cone.iter().map(|x| (*x, builder.stmt(*x))), scan, |param| joined.taken(param));
         let mut asked: BTreeSet<VarId> = BTreeSet::new();
-        let mut varies: BTreeSet<VarId> = BTreeSet::new();
-        for x in &cone {
-            let stmt = builder.stmt(*x);
-            let mut found = match &stmt.rhs {
-                Rhs::Input { param, .. } => joined.taken(*param).is_some_and(|value| moving.contains(&value)),
-                _ => false,
-            };
-            let mut changes = lift::mentions(stmt, scan.index);
-            stmt.rhs.for_each_operand(|y| {
-                found |= moves.contains(&y);
-                changes |= varies.contains(&y);
+        for x in &moves {
+            builder.stmt(*x).rhs.for_each_operand(|y| {
+                asked.insert(y);
             });
-            if changes {
-                varies.insert(*x);
-            }
-            if found {
-                moves.insert(*x);
-                stmt.rhs.for_each_operand(|y| {
-                    asked.insert(y);
-                });
-            }
         }
         asked.extend(outputs);
         let vars: Vec<VarId> = cone.into_iter().filter(|x| !moves.contains(x)).collect();
@@ -212,15 +188,11 @@ impl Graph {
 
 /// How many values an index has where a predicate holds, if equations or maps tell: one, or one in each of some cases.
 fn values(guard: &Pred, i: IndexId, lengths: &Lengths<'_>) -> Option<usize> {
-    let tells = |p: &Pred| match p {
-        Pred::Zero(a) => a.coefficient(&Var::Index(i)) != 0,
-        Pred::Relation { relation: RelationRef::Input(map), args, holds: true } => {
-            lengths.maps.contains(map) && args.last().and_then(Affine::as_index) == Some(i)
-        }
-        _ => false,
-    };
+    // A place of an extremum is searched for.
+    let is_map = |relation| matches!(relation, RelationRef::Input(map) if lengths.maps.contains(&map));
+    let tells = |p: &Pred| have_one_value(&[i], p.conjuncts(), &is_map);
     guard.conjuncts().iter().find_map(|p| match p {
-        Pred::Any(cases) => cases.iter().all(|case| case.conjuncts().iter().any(tells)).then_some(cases.len()),
+        Pred::Any(cases) => cases.iter().all(tells).then_some(cases.len()),
         p => tells(p).then_some(1),
     })
 }

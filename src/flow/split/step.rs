@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::super::build::Builder;
 use super::super::data::{Leaf, Loops, Scan, State, Stmt, ValueId};
 use super::super::leaf::{Joined, Small};
+use super::super::lift;
 use crate::base::{IndexId, ParamId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, Size};
@@ -39,6 +40,37 @@ impl Scan {
             _ => None,
         }
     }
+}
+
+/// Which statements of a step depend on its states, and which are not the same in all steps by what they say themselves.
+pub(super) struct Changing {
+    pub moves: BTreeSet<VarId>,
+    pub varies: BTreeSet<VarId>,
+}
+
+/// Those of statements, operands first, whose inputs are some values.
+pub(super) fn changing<'s>(
+    stmts: impl Iterator<Item = (VarId, &'s tssa::Stmt)>,
+    scan: &Scan,
+    taken: impl Fn(ParamId) -> Option<ValueId>,
+) -> Changing {
+    let (mut moves, mut varies) = (BTreeSet::new(), BTreeSet::new());
+    for (x, stmt) in stmts {
+        let value = if let Rhs::Input { param, .. } = &stmt.rhs { taken(*param) } else { None };
+        let mut reads_state = value.is_some_and(|value| scan.states.iter().any(|state| state.before == value));
+        let mut reads_step = lift::mentions(stmt, scan.index);
+        stmt.rhs.for_each_operand(|y| {
+            reads_state |= moves.contains(&y);
+            reads_step |= varies.contains(&y);
+        });
+        if reads_state {
+            moves.insert(x);
+        }
+        if reads_step {
+            varies.insert(x);
+        }
+    }
+    Changing { moves, varies }
 }
 
 /// Whether a statement only reads another one at places that equations give.

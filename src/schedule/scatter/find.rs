@@ -36,6 +36,19 @@ pub(super) enum Source {
     Numbers { source: (IndexId, Size), number: Place, shift: i64 },
 }
 
+impl Source {
+    /// The indices that a source tells.
+    fn indices(&self) -> BTreeSet<IndexId> {
+        match self {
+            Source::Tuples { coordinates, entries, projected, .. } => {
+                let told = coordinates.iter().map(|(_, i)| *i).chain(projected.iter().map(|(_, i)| *i));
+                told.chain(entries.iter().copied()).collect()
+            }
+            Source::Numbers { source, .. } => BTreeSet::from([source.0]),
+        }
+    }
+}
+
 /// A sum by target, or several of the same sources.
 pub(super) struct Sum {
     /// The index of the targets, and how many there are.
@@ -54,13 +67,7 @@ pub(super) struct Sum {
 impl Sum {
     /// The buffers of which a row is loaded for each source, or a number where there are no rows.
     pub fn taken(&self) -> impl Iterator<Item = BufferId> {
-        let own: Vec<IndexId> = match &self.source {
-            Source::Tuples { coordinates, entries, projected, .. } => {
-                let told = coordinates.iter().map(|(_, i)| *i).chain(projected.iter().map(|(_, i)| *i));
-                told.chain(entries.iter().copied()).collect()
-            }
-            Source::Numbers { source, .. } => vec![source.0],
-        };
+        let own = self.source.indices();
         let mentions = |place: &Place, i: IndexId| place.at.iter().any(|a| a.mentions(i));
         let is_taken = move |place: &&Place| {
             own.iter().any(|i| mentions(place, *i))
@@ -214,9 +221,8 @@ impl<'a> Finder<'a> {
         let levels = walk.level(stmt)?;
         let Walk { coordinates, entries, projected, items, .. } = walk;
         let Levels { added, locals, tail } = levels;
-        let told = coordinates.iter().map(|(_, i)| *i).chain(projected.iter().map(|(_, i)| *i));
-        let known: BTreeSet<IndexId> = told.chain(entries.iter().copied()).collect();
-        let items = self.needed(&items, scope, &added, &known)?;
+        let source = Source::Tuples { relation: view.relation, axis, shift, coordinates, entries, projected };
+        let items = self.needed(&items, scope, &added, &source.indices())?;
         let ranks = ranks(scope, t, &items);
         if shift != 0 || !scope.asked.is_empty() || scope.together || *range != target.1 {
             // Each sum is made, whether anybody reads it or not.
@@ -227,7 +233,6 @@ impl<'a> Finder<'a> {
                 return None;
             }
         }
-        let source = Source::Tuples { relation: view.relation, axis, shift, coordinates, entries, projected };
         Some(Sum { target, ranks, source, items, added, locals, tail })
     }
 

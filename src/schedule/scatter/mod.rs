@@ -263,8 +263,8 @@ impl Pass<'_> {
     fn parts(&self, added: u64, sums: u64) -> Option<u32> {
         let fits = self.sizes.cached;
         // Sums that fit the cache are cleared and added in less time than numbers come from elsewhere.
-        let least = if self.fits(sums) { 1 } else { ADDED };
-        let most = (added / least).checked_div(sums.max(1))?.min(u64::from(PARTS));
+        let each = if self.fits(sums) { 1 } else { ADDED };
+        let most = (added / each).checked_div(sums.max(1))?.min(u64::from(PARTS));
         if added < fits || most < LEAST_PARTS {
             return None;
         }
@@ -406,8 +406,7 @@ impl Pass<'_> {
         // The entry of a projection on the first axes is a node.
         let mut beside = Vec::new();
         for (projected, i) in projected {
-            let axes = self.program.signature.relations.get(*projected).and_then(|found| found.kind.projection());
-            let axes: Vec<usize> = axes.map(|(_, axes)| axes.collect()).unwrap_or_default();
+            let axes = self.program.signature.projection(*projected).map(|(_, axes)| axes).unwrap_or_default();
             match axes.len().checked_sub(1).and_then(|level| nodes.get(level)) {
                 Some(node) if stored.starts_with(&axes) => names.keep(*i, *node),
                 _ => {

@@ -347,7 +347,7 @@ fn counts_are_those_of_enumeration_at_length() {
 
 /// Times, for who changes the rules: `cargo test --release --lib solver::count::tests::times -- --ignored --nocapture`.
 #[test]
-#[ignore = "it measures, and checks nothing"]
+#[ignore = "it measures, and checks nothing; the command is in the doc comment"]
 fn times() {
     let [n, m] = [0, 1].map(|at| Affine::size(SizeId(at)));
     let [i, j] = [0, 1].map(|at| Affine::index(IndexId(at)));
