@@ -149,7 +149,7 @@
 //! | `loops` | `index`, `scalar`, `solver`, `ty` |
 //! | `prepare` | `index`, `loops`, `scalar`, `solver`, `stages`, `tssa`, `ty` |
 //! | `lower` | `index`, `loops`, `prepare`, `scalar`, `schedule`, `solver`, `tssa`, `ty` |
-//! | `flow` | `diff`, `index`, `normalize`, `present`, `scalar`, `term`, `tssa`, `ty` |
+//! | `flow` | `diff`, `index`, `normalize`, `present`, `scalar`, `solver`, `term`, `tssa`, `ty` |
 //! | `link` | `flow`, `index`, `loops`, `scalar`, `schedule`, `solver`, `tssa`, `ty` |
 //! | `schedule` | `index`, `loops`, `scalar`, `solver`, `stages`, `ty` |
 //! | `codegen` | `index`, `loops`, `scalar`, `tensor` |
