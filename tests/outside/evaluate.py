@@ -8,6 +8,7 @@ import math
 
 from arithmetic import ANNIHILATED, EMPTY, NONE, SOFT, STRUCTURAL, UNDECIDED, Arithmetic, Undecided, clear
 from functions import FUNCTIONS
+from language import counts_from_the_end
 
 
 class Tensor:
@@ -216,6 +217,8 @@ class Evaluator:
         place = self.indices(e[2], env)
         if place is None:
             return self.ops.zero
+        from_end = [counts_from_the_end(i, self.data.sizes) for i in e[2]]
+        place = tuple(k + n if end else k for k, n, end in zip(place, tensor.shape, from_end))
         if hasattr(tensor, "get_any"):
             return tensor.get_any(place)
         return self.rest(tensor, place)

@@ -7,7 +7,7 @@ several programs can be put into one.
 import random
 from dataclasses import dataclass, replace
 
-from language import Data, Definition, Param, Program, Relation, ix, ix_add, ix_shift, name_ix, walk
+from language import Data, Definition, Param, Program, Relation, counts_from_the_end, ix, ix_add, ix_shift, name_ix, walk
 from library import FUNS, LIBRARY, RESULTS
 from shapes import Shapes
 
@@ -313,6 +313,8 @@ class Generator(Shapes):
             e = ix(0, (1, ("arg", r.choice(["argmax", "argmin"]), i, d, body)))
             return ([("lt", ix(0), d)] if self.chance(0.5) else []), e
         e = self.any_index(scope) if deep < 9 else self.plain_index(scope)
+        if not deep and counts_from_the_end(e, self.sizes):
+            return self.within(ix_add(d, e), d), e
         return self.within(e, d), e
 
     def within(self, e, d):

@@ -53,6 +53,11 @@ def ix_shift(a, by):
     return ix(a[1] + by, *a[2])
 
 
+def counts_from_the_end(e, sizes):
+    """Whether `x[e]` counts from the end of the axis: `-1`, `-k`, `-k - 1` for a size `k`."""
+    return (e[1] < 0 or e[1] == 0 and e[2]) and all(c < 0 and a in sizes for c, a in e[2])
+
+
 # ---- declarations ----
 
 
