@@ -42,6 +42,8 @@ pub const FEW_STATEMENTS: usize = 256;
 /// Lanes around rows have two of each of so many sums, and one of more.
 pub const MANY_SUMS: usize = 3;
 
+/// Up to how many values at an end of an innermost loop, which tests tell, are cut off together.
+pub const FEW_VALUES: i64 = 8;
 /// Into how many pieces an innermost loop is cut at its tests: a stencil has three, two factors with two brackets each have five.
 pub const MAX_PIECES: usize = 6;
 /// How many statements these pieces have together at most.

@@ -15,7 +15,7 @@
 //! **Why it is right.** Pieces are disjoint, together they are the loop, and they come in its order. What the bounds of a piece and of the loops around
 //! prove of a test holds at each of its values.
 
-use super::super::machine::{MAX_PIECES, PIECES_STATEMENTS};
+use super::super::machine::{FEW_VALUES, MAX_PIECES, PIECES_STATEMENTS};
 use super::super::vectorise::is_short;
 use super::ends;
 use crate::base::IndexId;
@@ -23,6 +23,7 @@ use crate::index::{Affine, Checked, Pred};
 use crate::loops::predicate::{self, assume, says, under};
 use crate::loops::{Bound, Cond, Domain, Fresh, Nest, Real, RealId, Stmt, reads};
 use crate::solver::Facts;
+use std::collections::BTreeSet;
 
 /// Cuts the innermost loops of a nest inside of others; whether there were any.
 pub(super) fn cut(nest: &mut Nest, facts: &Facts) -> Checked<bool> {
@@ -185,43 +186,93 @@ fn is_value(body: &[Stmt], r: RealId) -> bool {
     declared.is_some_and(|at| matches!(value(r, &body[at + 1..]), Value::One))
 }
 
-/// The pieces of a loop; nothing where no test goes.
+/// Some of the values of a loop.
+struct Part {
+    lower: Vec<Bound>,
+    upper: Vec<Bound>,
+    /// What is known there.
+    known: Facts,
+    /// What the loop does there.
+    body: Vec<Stmt>,
+    /// Whether it is [a few](FEW_VALUES) values that were cut off.
+    is_end: bool,
+    /// Whether it stays whole.
+    is_whole: bool,
+}
+
+impl Part {
+    /// Nothing where there are no values.
+    fn new(
+        index: IndexId,
+        (lower, upper): (Vec<Bound>, Vec<Bound>),
+        body: &[Stmt],
+        around: &Facts,
+    ) -> Checked<Option<Part>> {
+        let lower = tightest(lower, around, |a, b| a.sub(b))?;
+        let upper = tightest(upper, around, |a, b| b.sub(a))?;
+        let mut known = around.clone();
+        known.assume(&predicate::of_range(&Affine::index(index), (&lower, &upper), &|a| Ok(a.clone()))?);
+        if known.contradictory() {
+            return Ok(None);
+        }
+        let body = without_zeros(decided(body, &known)?);
+        Ok(Some(Part { lower, upper, known, body, is_end: false, is_whole: false }))
+    }
+
+    fn is_short(&self) -> Checked<bool> {
+        for lower in self.lower.iter().filter(|bound| bound.divisor == 1) {
+            for upper in self.upper.iter().filter(|bound| bound.divisor == 1) {
+                let room = lower.numerator.sub(&upper.numerator)?.add_constant(FEW_VALUES - 1)?;
+                if self.known.proves(&Pred::non_negative(room)) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    fn size(&self) -> usize {
+        count(&self.body, |_| true)
+    }
+}
+
+/// The pieces of a loop; nothing where no test goes. Its ends come last, so that what there is room for is worth most.
 fn pieces(
     index: IndexId,
     (lower, upper): (&[Bound], &[Bound]),
     body: &[Stmt],
     known: &Facts,
 ) -> Checked<Option<Vec<Piece>>> {
-    let size = count(body, |_| true);
-    let room = MAX_PIECES.min(PIECES_STATEMENTS / size.max(1));
-    let mut left = vec![(lower.to_vec(), upper.to_vec())];
-    let mut pieces: Vec<Piece> = Vec::new();
-    while let Some((lower, upper)) = left.pop() {
-        let mut here = known.clone();
-        here.assume(&predicate::of_range(&Affine::index(index), (&lower, &upper), &|a| Ok(a.clone()))?);
-        if here.contradictory() {
+    let mut parts: Vec<Part> = Vec::from_iter(Part::new(index, (lower.to_vec(), upper.to_vec()), body, known)?);
+    loop {
+        let open = |is_end| move |part: &Part| !part.is_whole && part.is_end == is_end;
+        let Some(at) = parts.iter().position(open(false)).or_else(|| parts.iter().position(open(true))) else { break };
+        let sizes: usize = parts.iter().map(Part::size).sum();
+        let has_room = parts.len() < MAX_PIECES && sizes + parts[at].size() <= PIECES_STATEMENTS;
+        let place = if has_room { place(&parts[at], index, body)? } else { None };
+        let Some(first) = place else {
+            parts[at].is_whole = true;
             continue;
-        }
-        let decided = decided(body, &here)?;
-        let place = if pieces.len() + left.len() + 1 < room { place(&decided, index, body, &here)? } else { None };
-        match place {
-            Some(first) if !lower.contains(&Bound::exact(first.clone())) => {
-                let before = Bound::and(&upper, first.add_constant(-1)?);
-                left.push((Bound::and(&lower, first), upper));
-                left.push((lower, before));
-            }
-            _ => {
-                let (lower, upper) =
-                    (tightest(lower, known, |a, b| a.sub(b))?, tightest(upper, known, |a, b| b.sub(a))?);
-                if !decided.is_empty() {
-                    pieces.push((lower, upper, decided));
-                }
+        };
+        let part = parts.remove(at);
+        let before = Bound::and(&part.upper, first.add_constant(-1)?);
+        let ranges = [(part.lower.clone(), before), (Bound::and(&part.lower, first), part.upper)];
+        let mut halves = Vec::with_capacity(2);
+        for range in ranges {
+            if let Some(mut half) = Part::new(index, range, &part.body, known)? {
+                half.is_end = half.is_short()?;
+                halves.push(half);
             }
         }
+        parts.splice(at..at, halves);
     }
     let tests = |body: &[Stmt]| count(body, |stmt| matches!(stmt, Stmt::If { .. }));
-    let most = pieces.iter().map(|(_, _, body)| tests(body)).min();
-    Ok((most < Some(tests(body))).then_some(pieces))
+    let fewest = parts.iter().filter(|part| !part.body.is_empty()).map(|part| tests(&part.body)).min();
+    if fewest.is_none_or(|fewest| fewest >= tests(body)) {
+        return Ok(None);
+    }
+    parts.retain(|part| !part.body.is_empty());
+    Ok(Some(parts.into_iter().map(|part| (part.lower, part.upper, part.body)).collect()))
 }
 
 /// Bounds without those that others imply; `beyond` is not negative where the first is as tight as the second.
@@ -255,12 +306,27 @@ fn count(body: &[Stmt], is: impl Fn(&Stmt) -> bool) -> usize {
 /// The condition that never holds.
 const NEVER: Cond = Cond::Any(Vec::new());
 
+/// Conditions without those that another one settles: all, where `settled` says so of what it says more than the other, `a >= 0` beside `b >= 0` with
+/// `a - b` a literal.
+fn beside_others(mut conds: Vec<Cond>, settled: fn(i64) -> bool) -> Vec<Cond> {
+    conds.dedup();
+    let more = |cond: &Cond, other: &Cond| match (cond, other) {
+        (Cond::NonNegative(a), Cond::NonNegative(b)) => a.sub(b).ok()?.as_constant(),
+        _ => None,
+    };
+    let is_settled: Vec<bool> =
+        conds.iter().map(|cond| conds.iter().any(|other| more(cond, other).is_some_and(settled))).collect();
+    let mut kept = is_settled.iter();
+    conds.retain(|_| kept.next() == Some(&false));
+    conds
+}
+
 /// What is left of a condition: nothing of one that holds.
 fn left_of(cond: &Cond, known: &Facts) -> Checked<Option<Cond>> {
     Ok(match cond {
         Cond::All(conds) => {
             let left = conds.iter().filter_map(|cond| left_of(cond, known).transpose());
-            let mut left: Vec<Cond> = left.collect::<Checked<_>>()?;
+            let mut left = beside_others(left.collect::<Checked<_>>()?, |more| more > 0);
             match left.len() {
                 _ if left.contains(&NEVER) => Some(NEVER),
                 0 => None,
@@ -272,7 +338,7 @@ fn left_of(cond: &Cond, known: &Facts) -> Checked<Option<Cond>> {
             let left: Option<Vec<Cond>> = conds.iter().map(|cond| left_of(cond, known)).collect::<Checked<_>>()?;
             let Some(mut left) = left else { return Ok(None) };
             left.retain(|cond| *cond != NEVER);
-            left.dedup();
+            left = beside_others(left, |more| more < 0);
             if left.len() == 1 { left.pop() } else { Some(Cond::Any(left)) }
         }
         cond => match says(cond)? {
@@ -281,6 +347,38 @@ fn left_of(cond: &Cond, known: &Facts) -> Checked<Option<Cond>> {
             _ => Some(cond.clone()),
         },
     })
+}
+
+/// Statements without tests of registers that stay 0.
+fn without_zeros(mut body: Vec<Stmt>) -> Vec<Stmt> {
+    loop {
+        let (mut zeros, mut changed) = (BTreeSet::new(), BTreeSet::new());
+        body.iter().for_each(|stmt| {
+            stmt.visit(&mut |stmt| {
+                changed.extend(stmt.changes());
+                if let Stmt::Local(r) = stmt {
+                    zeros.insert(*r);
+                }
+            })
+        });
+        zeros.retain(|r| !changed.contains(r));
+        if !drop_tests_of(&mut body, &zeros) {
+            return body;
+        }
+    }
+}
+
+/// Statements without the tests that registers are not 0 which are; whether there were any.
+fn drop_tests_of(body: &mut Vec<Stmt>, zeros: &BTreeSet<RealId>) -> bool {
+    let before = body.len();
+    body.retain(|stmt| !matches!(stmt, Stmt::If { cond: Cond::Support(r), .. } if zeros.contains(r)));
+    let mut any = body.len() < before;
+    for stmt in body {
+        if let Stmt::For { body, .. } | Stmt::If { body, .. } = stmt {
+            any |= drop_tests_of(body, zeros);
+        }
+    }
+    any
 }
 
 /// Statements without the tests that are decided.
@@ -302,10 +400,48 @@ pub(super) fn decided(body: &[Stmt], known: &Facts) -> Checked<Vec<Stmt>> {
     Ok(out)
 }
 
-/// The first value of the second piece, by the first test of the index that depends on nothing else inside.
-fn place(decided: &[Stmt], index: IndexId, body: &[Stmt], known: &Facts) -> Checked<Option<Affine>> {
+/// The first value of the second of two parts. What tests tell near an end stays together with that end, which is then cut at literal distances
+/// alone.
+fn place(part: &Part, index: IndexId, body: &[Stmt]) -> Checked<Option<Affine>> {
+    let (mut near_lower, mut near_upper, mut other) = (None, None, None);
+    for first in firsts(part, index, body)? {
+        let inside = Affine::index(index).sub(&first)?;
+        let outside = inside.scale(-1)?.add_constant(-1)?;
+        if [inside, outside].into_iter().any(|all| part.known.proves(&Pred::non_negative(all))) {
+            continue;
+        }
+        let before = values(&part.lower, |lower| first.sub(lower))?;
+        let after = values(&part.upper, |upper| upper.sub(&first)?.add_constant(1))?;
+        farther(&mut near_lower, before, &first);
+        farther(&mut near_upper, after, &first);
+        other.get_or_insert(first);
+    }
+    let near = near_lower.or(near_upper).map(|(_, first)| first);
+    Ok(near.or(other.filter(|_| !part.is_end)))
+}
+
+/// The first place, and the farthest one of those that are near.
+fn farther(best: &mut Option<(i64, Affine)>, distance: Option<i64>, first: &Affine) {
+    if let Some(n) = distance.filter(|n| best.as_ref().is_none_or(|(least, _)| n > least)) {
+        *best = Some((n, first.clone()));
+    }
+}
+
+/// How many values there are to an end, where they are [a few](FEW_VALUES).
+fn values(bounds: &[Bound], to: impl Fn(&Affine) -> Checked<Affine>) -> Checked<Option<i64>> {
+    for bound in bounds.iter().filter(|bound| bound.divisor == 1) {
+        let values = to(&bound.numerator)?.as_constant();
+        if let Some(n) = values.filter(|n| (1..=FEW_VALUES).contains(n)) {
+            return Ok(Some(n));
+        }
+    }
+    Ok(None)
+}
+
+/// From where on the tests of an index that depend on nothing else inside are others, in their order.
+fn firsts(part: &Part, index: IndexId, body: &[Stmt]) -> Checked<Vec<Affine>> {
     let mut tests = Vec::new();
-    for stmt in decided {
+    for stmt in &part.body {
         stmt.visit(&mut |stmt| {
             if let Stmt::If { cond, .. } = stmt {
                 tests.push(cond);
@@ -313,29 +449,23 @@ fn place(decided: &[Stmt], index: IndexId, body: &[Stmt], known: &Facts) -> Chec
         });
     }
     tests.reverse();
+    let mut firsts = Vec::new();
     while let Some(cond) = tests.pop() {
         match cond {
             Cond::All(conds) | Cond::Any(conds) => tests.extend(conds.iter().rev()),
             Cond::NonNegative(a) | Cond::Zero(a) | Cond::NonZero(a) => {
-                if let Some(sign) = ends(a, index, body) {
-                    return first(cond, a, sign, index, known).map(Some);
+                let Some(sign) = ends(a, index, body) else { continue };
+                // sign * index + rest
+                let zero = a.sub(&Affine::index(index).scale(sign)?)?.scale(-sign)?;
+                let next = zero.add_constant(1)?;
+                match cond {
+                    Cond::NonNegative(_) if sign > 0 => firsts.push(zero),
+                    Cond::NonNegative(_) => firsts.push(next),
+                    _ => firsts.extend([zero, next]),
                 }
             }
             Cond::Support(_) | Cond::NoSupport(_) => {}
         }
     }
-    Ok(None)
-}
-
-/// The first value from which on a test is another one: where it says `sign * index + rest`.
-fn first(cond: &Cond, a: &Affine, sign: i64, index: IndexId, known: &Facts) -> Checked<Affine> {
-    let index = Affine::index(index);
-    let rest = a.sub(&index.scale(sign)?)?;
-    let zero = rest.scale(-sign)?;
-    match cond {
-        Cond::NonNegative(_) if sign > 0 => Ok(zero),
-        Cond::NonNegative(_) => zero.add_constant(1),
-        _ if known.proves(&Pred::non_negative(index.sub(&zero)?)) => zero.add_constant(1),
-        _ => Ok(zero),
-    }
+    Ok(firsts)
 }
