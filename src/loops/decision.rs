@@ -163,6 +163,7 @@ decisions! {
     }
     "interchange" {
         Interchanged {} "its loops begin with that of the nest that has written what it reads"
+        RowsOfRoots {} "the tuples of a relation come by rows, as another nest has them"
     }
     "windows" {
         Windows {} "loops over the offsets of windows come outside of the one over places, which has lanes"

@@ -13,8 +13,12 @@
 //! their rows would be gone through column by column, a line of each at a time, which takes longer than to read again what joining saves. Elements
 //! that are sums themselves take longer than that anyway.
 //!
+//! Before that, sums over all tuples of a relation [go by rows](roots) where another nest does.
+//!
 //! **Why it is right.** The loops are over ranges, the one that moves out has bounds that those around it do not change, and there is nothing
 //! between them but numbers, which are computed as far out as their indices are known. Every element is computed as before.
+
+mod roots;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +34,7 @@ use crate::loops::{
 
 /// Reorders loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
+    roots::to_rows(program)?;
     let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
     // Asked where some nest may change, and then known.
     let mut now = None;
