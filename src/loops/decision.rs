@@ -115,6 +115,7 @@ decisions! {
         Shared { stored: StoredAs, readers: usize } "stored {stored}: it has several readers ({readers})"
         OtherRows { stored: StoredAs } "stored {stored}: what it is added to is a sum over the rows of another index"
         Argument { stored: StoredAs } "stored {stored}: a function of its elements is computed in lanes"
+        Row { stored: StoredAs } "stored {stored}: with it, what is made of it and of a matrix that is stored anyway is computed where it is read"
         Copied { stored: StoredAs } "copied {stored}: it is a result that is stored elsewhere"
         View { tensor: String } "{tensor} is computed in place: it is a view and costs nothing"
         Cheap { tensor: String, operations: u64 } "{tensor} is computed in place: it is cheaper to compute again than to store (operations {operations})"

@@ -7,6 +7,7 @@
 //! | file | job |
 //! |---|---|
 //! | `plan` | which tensors are stored, dense or on the entries of a relation |
+//! | `again` | which large tensors are made again for each reader |
 //! | `readers` | who reads a tensor, where, and how often |
 //! | `straight` | how much work an element is where it is computed in place |
 //! | `support` | where the elements of a tensor may be other than 0 |
@@ -42,6 +43,7 @@
 //! Relations are walked in the order of [`Part`](crate::loops::Part)s of a view; the text of the nests names it. Map applications do not
 //! occur in Tensor-SSA. The nesting of inlined tensors is limited, so recursion is.
 
+mod again;
 mod element;
 mod guard;
 mod matrix_order;

@@ -12,6 +12,7 @@
 //! | larger than each parameter and result, of little arithmetic, read or searched once by each of several | computed there, again for each |
 //! | the same of more arithmetic without functions that take long, where it is made of nothing as large and nothing as large is made of it | computed there, again for each |
 //! | of little arithmetic on one tensor as large that is stored, and on rows and columns, read once by each of several | computed there, again for each |
+//! | a sum for each row that this takes | stored |
 //! | too large to be nested into others | stored |
 //! | a sum of which a function such as `exp` is taken | stored, so that the function runs in lanes |
 //! | numbers that tell a place | stored, so that the place is loaded |
@@ -30,9 +31,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::matrix_order::MatrixOrder;
-use super::readers::{
-    Readers, Use, collect_uses, determined, is_asked, is_of_other_rows, reads_few_times, reads_once, solved,
-};
+use super::readers::{Readers, Use, collect_uses, determined, is_asked, is_of_other_rows, reads_once, solved};
 use super::rows::Rows;
 use super::straight::Straight;
 use super::support::{as_guard, supports, targets_in_use};
@@ -53,10 +52,6 @@ use crate::ty::Storage;
 const CHEAP: u64 = 6;
 /// The least work of a factor that is rather stored than made for each product: two loads and an operation.
 const FACTOR: u64 = 3;
-/// Work that is rather done again for each reader than stored in more memory than parameters and results take.
-const RECOMPUTED: u64 = 16;
-/// The same where no such memory is left then, neither what it is made of nor what is made of it.
-const RECOMPUTED_ALONE: u64 = 96;
 /// The work of a loop, whatever it does.
 pub(super) const LOOP: u64 = 1 << 20;
 /// How many statements may be computed in place together, and how deep they may nest.
@@ -120,8 +115,8 @@ pub(super) struct Plan {
 
 /// What it takes to compute an element in place.
 #[derive(Clone, Copy)]
-struct Effort {
-    work: u64,
+pub(super) struct Effort {
+    pub work: u64,
     statements: usize,
     depth: usize,
     /// Entries of something sparse are looked for.
@@ -234,9 +229,16 @@ impl Plan {
                     }
                 }
             }
+            let readers = uses.all(x);
+            if output.is_none() && readers.len() > 1 && !again.contains(&x) {
+                for row in self.rows_beside(program, x, &efforts, &readers) {
+                    self.store(program, row, None, |stored| Decision::Row { stored });
+                    self.work.set(row, 0);
+                    efforts.set(row, Effort::LOAD);
+                }
+            }
             let effort = self.effort(program, stmt, &efforts);
             efforts.set(x, effort);
-            let readers = uses.all(x);
             let in_place = match (output, &stmt.rhs) {
                 (Some(_), _) => None,
                 (None, Rhs::Number(_)) => Some(None),
@@ -518,45 +520,6 @@ impl Plan {
         }
     }
 
-    /// Why a matrix is made again for each reader from one that is stored anyway, and rows and columns: to store it takes as long as to read that one three
-    /// times, once to write and once to read what is written over.
-    fn made_of_one(&self, program: &Program, x: VarId, readers: &[&Use]) -> Option<Decision> {
-        let stmt = &program.stmts[x];
-        let is_long = |n: &&Size| n.as_constant().is_none();
-        let rank = |stmt: &Stmt| stmt.dims.iter().filter(is_long).count();
-        if rank(stmt) < 2 || !readers.iter().all(|read| reads_once(program, read)) {
-            return None;
-        }
-        let Straight { work: operations, calls, loads, .. } = Straight::of(program, &self.placements, x)?;
-        let mut large = loads.iter().map(|y| &program.stmts[*y]).filter(|y| rank(y) >= rank(stmt));
-        let of_one = large.next().is_some_and(|y| y.dims == stmt.dims) && large.next().is_none();
-        let again = of_one && !calls && operations <= RECOMPUTED;
-        again.then(|| Decision::OfOne { tensor: self.names.get(x), operations, readers: readers.len() })
-    }
-
-    /// Why a large tensor is made again for each reader; nothing where storing it is better. `beside` says that what is made of it is stored.
-    fn made_again(
-        &self,
-        program: &Program,
-        x: VarId,
-        readers: &[&Use],
-        outside: &[&[Size]],
-        beside: bool,
-    ) -> Option<Decision> {
-        let Straight { work: operations, calls, loads, .. } = Straight::of(program, &self.placements, x)?;
-        let (tensor, count) = (self.names.get(x), readers.len());
-        if operations <= RECOMPUTED && readers.iter().all(|read| reads_once(program, read)) {
-            return Some(Decision::Large { tensor, operations, readers: count });
-        }
-        let alone = !beside && !calls && !loads.iter().any(|y| outgrows(&program.stmts[*y], outside));
-        let few = || readers.iter().all(|read| reads_few_times(program, read));
-        (alone && operations <= RECOMPUTED_ALONE && few()).then_some(Decision::Alone {
-            tensor,
-            operations,
-            readers: count,
-        })
-    }
-
     /// Whether a tensor is as large as one that is stored, by whose elements it is masked.
     fn is_beside_its_mask(&self, program: &Program, stmt: &Stmt) -> bool {
         let is_mask = |p: &Pred| match p {
@@ -581,15 +544,6 @@ impl Plan {
             |y: &VarId| matches!(&self.placements[*y], Placement::Stored(stored) if stored.entries.is_none());
         let loads = Straight::of(program, &self.placements, x).map(|straight| straight.loads).unwrap_or_default();
         loads.into_iter().filter(is_stored).any(|y| sorted(&program.stmts[y].dims) == own)
-    }
-
-    /// Whether a large tensor takes so little work that it is made where it is read, of what is not large.
-    fn is_made_alone(&self, program: &Program, x: VarId, outside: &[&[Size]]) -> bool {
-        let straight = || Straight::of(program, &self.placements, x);
-        let small = |straight: Straight<'_>| {
-            straight.work <= RECOMPUTED_ALONE && !straight.loads.iter().any(|y| outgrows(&program.stmts[*y], outside))
-        };
-        outgrows(&program.stmts[x], outside) && straight().is_some_and(small)
     }
 
     /// A new buffer for a tensor, dense or with all axes on a pattern.
@@ -730,7 +684,7 @@ fn shapes_outside(program: &Program) -> Vec<&[Size]> {
 }
 
 /// Whether a tensor has more elements than each of those of these shapes, when sizes grow.
-fn outgrows(stmt: &Stmt, shapes: &[&[Size]]) -> bool {
+pub(super) fn outgrows(stmt: &Stmt, shapes: &[&[Size]]) -> bool {
     let grows_like = |n: &Size, other: &Size| n.terms().iter().all(|(v, _)| other.terms().iter().any(|(w, _)| v == w));
     let holds = |dims: &[Size]| {
         let mut left: Vec<&Size> = dims.iter().collect();

@@ -14,6 +14,8 @@ use crate::tssa::{Program, Rhs};
 pub(super) struct Straight<'a> {
     program: &'a Program,
     placements: &'a SideTable<VarId, Placement>,
+    /// What is loaded though it is computed in place.
+    stored: &'a dyn Fn(VarId) -> bool,
     /// What was counted, at which indices: those of the tensor by number, and those of sums from there on.
     seen: BTreeSet<(VarId, Vec<usize>)>,
     names: usize,
@@ -28,9 +30,19 @@ pub(super) struct Straight<'a> {
 impl<'a> Straight<'a> {
     /// Nothing where it needs a loop over more than a few values, or reads numbers in guards.
     pub fn of(program: &'a Program, placements: &'a SideTable<VarId, Placement>, x: VarId) -> Option<Straight<'a>> {
+        Straight::beside(program, placements, x, &|_| false)
+    }
+
+    /// The same if something else were stored as well.
+    pub fn beside(
+        program: &'a Program,
+        placements: &'a SideTable<VarId, Placement>,
+        x: VarId,
+        stored: &'a dyn Fn(VarId) -> bool,
+    ) -> Option<Straight<'a>> {
         let rank = program.stmts[x].dims.len();
         let (seen, loads) = (BTreeSet::new(), BTreeSet::new());
-        let mut pass = Straight { program, placements, seen, names: rank, work: 0, calls: false, loads };
+        let mut pass = Straight { program, placements, stored, seen, names: rank, work: 0, calls: false, loads };
         let mut open = vec![(x, (0..rank).collect::<Vec<usize>>(), 1)];
         while let Some((x, at, times)) = open.pop() {
             if pass.seen.len() > MAX_INLINED {
@@ -82,7 +94,7 @@ impl<'a> Straight<'a> {
                 k if k < rank => at.get(k).copied().unwrap_or(k),
                 k => fresh + k - rank,
             };
-            if matches!(self.placements[y], Placement::Inline(_)) {
+            if matches!(self.placements[y], Placement::Inline(_)) && !(self.stored)(y) {
                 open.push((y, indices.iter().map(name).collect(), times));
             } else {
                 let load = (y, indices.iter().map(name).collect());

@@ -26,7 +26,7 @@
 //! changes, and where one of them stores to a buffer that the other uses, all places of that buffer in both are the same, with the loop index on
 //! some axis, or lie in steps that never meet or at two constants, or, of loops around others, have the index on the same axis: then only equal
 //! iterations meet, in the order of before. Of what is between the two, numbers that the second loop needs move before the first one; they are not
-//! loaded from what is written there, nor read what changes there. Each sum keeps the order of its summands.
+//! loaded from what is written in between or by the first one, nor read what changes there. Each sum keeps the order of its summands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -326,7 +326,7 @@ impl Pass<'_> {
                 _ => false,
             };
             if needed {
-                if !self.can_move(stmt, one) {
+                if !self.can_move(stmt, &body[first..at], one) {
                     return None;
                 }
                 stmt.visit_reads(&mut |r| {
@@ -343,11 +343,13 @@ impl Pass<'_> {
         (reads.is_disjoint(&one.changes) && reads.is_disjoint(&stays)).then_some(needs)
     }
 
-    /// Whether a number can be made before a loop instead of behind it.
-    fn can_move(&self, stmt: &Stmt, over: &Uses<'_>) -> bool {
+    /// Whether a number can be made before a loop, and the statements behind it, instead of behind them.
+    fn can_move(&self, stmt: &Stmt, past: &[Stmt], over: &Uses<'_>) -> bool {
         let mut fixed = stmt.changes().is_none_or(|r| !over.reads.contains(&r) && !over.changes.contains(&r));
         stmt.visit_reads(&mut |r| fixed &= !over.changes.contains(&r));
-        fixed && stmt.load().is_none_or(|place| !self.written.contains(&place.buffer))
+        let is_written =
+            |buffer| self.written.contains(&buffer) && stored(past).into_iter().any(|other| other == buffer);
+        fixed && stmt.load().is_none_or(|place| !is_written(place.buffer))
     }
 
     fn join(&mut self, body: &mut Vec<Stmt>, first: usize, second: usize, needs: &BTreeSet<usize>) -> Result<()> {

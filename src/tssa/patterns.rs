@@ -63,12 +63,15 @@ impl Pattern {
         distinct(&axes).then_some(Pattern { relation: self.relation, axes })
     }
 
-    /// The part of it over the first axes of a tensor, where it has others as well: at least two, as nearly all rows of a matrix have entries.
+    /// The part of it over the first axes of a tensor, where it has others as well: at least two, as nearly all rows of a matrix have entries. The
+    /// sources of a map are all there.
     pub fn projected(&self, signature: &Signature, rank: usize) -> Option<Projected> {
         let is_projection = signature.relations.get(self.relation)?.kind.projection().is_some();
         let kept = || self.axes.iter().enumerate().filter(|(_, axis)| **axis < rank);
         let count = kept().count();
-        if count < 2 || count == self.axes.len() || self.axes.len() > 64 || is_projection {
+        let has_target = self.axes.last().is_some_and(|target| *target < rank);
+        let is_all = !has_target && signature.is_map(RelationRef::Input(self.relation));
+        if is_all || count < 2 || count == self.axes.len() || self.axes.len() > 64 || is_projection {
             return None;
         }
         let axes = kept().fold(0, |axes: u64, (place, _)| axes | 1 << place);

@@ -175,6 +175,21 @@ fn relations() {
     }
 }
 
+/// A map has a target at all of its sources, so sums over targets lie everywhere; not so those over some of the sources.
+#[test]
+fn maps() {
+    for (sum, projected) in [
+        ("gen i < n, j < m. sum v < k. [f(i, j) = v] * x[v]", false),
+        ("gen i < n, v < k. sum j < m. [f(i, j) = v] * x[v]", true),
+    ] {
+        let text = format!("map f : [n, m] -> [k]\nparam x : [k] real\nlet y = {sum}\nsum(y * y)");
+        let function = Function::parse(&text).expect("it compiles");
+        let loops = function.loops(&mut Stages::new()).expect("it lowers");
+        let has_it = loops.signature.relations.values().any(|found| found.kind.projection().is_some());
+        assert_eq!(has_it, projected, "{text}\n{loops}");
+    }
+}
+
 /// Leaves of a loop have the projections of all of it.
 #[test]
 fn in_loops() {
