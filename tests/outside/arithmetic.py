@@ -192,10 +192,10 @@ class Arithmetic:
             if not a[1] and not t:
                 continue
             near = []
-            for s in (-1, 1):
-                moved = list(values)
-                moved[k] += s * errors[k]
-                near.append(total(function.partials[k], moved))
+            # Where it is steep, as far as this is known.
+            steepest = [x for x in (-1.0, 0.0, 1.0) if abs(x - values[k]) < errors[k]]
+            for x in (values[k] - errors[k], values[k] + errors[k], *steepest):
+                near.append(total(function.partials[k], [*values[:k], x, *values[k + 1 :]]))
             slope = max(abs(p), *(abs(q) for q in near)) if not kink else max([abs(q) for q in near if q == q], default=1.0)
             e += times(slope, a[1])
             if t:

@@ -241,7 +241,9 @@ def plain(e):
         case "call" | "fun" | "def":
             return f"{e[1]}({', '.join(t(a) for a in e[2])})", ATOM
         case "cmp":
-            return f"({t(e[2], SUM)} {e[1]} {t(e[3], SUM)})", ATOM
+            # Of two integers it would be a predicate.
+            left = repr(float(e[2][1])) if e[2][0] == e[3][0] == "num" else t(e[2], SUM)
+            return f"({left} {e[1]} {t(e[3], SUM)})", ATOM
         case "iv":
             return f"[{pred_text(e[1])}] * {t(e[2], POWER)}", PRODUCT
         case "select":
