@@ -13,7 +13,8 @@
 //! their rows would be gone through column by column, a line of each at a time, which takes longer than to read again what joining saves. Elements
 //! that are sums themselves take longer than that anyway.
 //!
-//! Before that, sums over all tuples of a relation [go by rows](roots) where another nest does.
+//! Before that, nests that make a number of others come as early as they can, so that they are in no one's way, and sums over all tuples of a relation
+//! [go by rows](roots) where another nest does.
 //!
 //! **Why it is right.** The loops are over ranges, the one that moves out has bounds that those around it do not change, and there is nothing
 //! between them but numbers, which are computed as far out as their indices are known. Every element is computed as before.
@@ -29,11 +30,12 @@ use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Var};
 use crate::loops::{
-    Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, RealId, Stmt, has_loop, loads, stores,
+    Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, RealId, Stmt, has_loop, loads, stored, stores,
 };
 
 /// Reorders loops.
 pub(super) fn run(program: &mut Program) -> Result<()> {
+    numbers_first(&mut program.nests);
     roots::to_rows(program)?;
     let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
     // Asked where some nest may change, and then known.
@@ -54,6 +56,26 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
         writers.extend(program.nests[at].buffers.iter().map(|b| (*b, at)));
     }
     Ok(())
+}
+
+/// Nests without loops come before all that write nothing that they read, and use nothing that they write.
+fn numbers_first(nests: &mut Vec<Nest>) {
+    let (mut first, mut rest) = (Vec::new(), Vec::with_capacity(nests.len()));
+    let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
+    for nest in nests.drain(..) {
+        let is_number = nest.body.iter().all(|stmt| matches!(stmt, Stmt::Define(..) | Stmt::Store(..)));
+        let loads: BTreeSet<BufferId> = loads(&nest.body).into_iter().map(|place| place.buffer).collect();
+        let is_free = |buffer: &BufferId| !written.contains(buffer) && !read.contains(buffer);
+        if is_number && loads.is_disjoint(&written) && nest.buffers.iter().all(is_free) {
+            first.push(nest);
+        } else {
+            read.extend(loads);
+            written.extend(nest.buffers.iter().copied().chain(stored(&nest.body)));
+            rest.push(nest);
+        }
+    }
+    first.append(&mut rest);
+    *nests = first;
 }
 
 /// Reorders the loops of nests behind one too, as they would be behind it: those that read it may be what keeps it from another order. Whether

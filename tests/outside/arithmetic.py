@@ -267,10 +267,10 @@ def times(a, b):
     return 0.0 if a == 0.0 or b == 0.0 else abs(a * b)
 
 
-def spread(p, low, high):
+def spread(p, *near):
     if not math.isfinite(p):
         return INF
-    s = max(abs(low - p), abs(high - p))
+    s = max(abs(q - p) for q in near)
     return s if s == s else INF
 
 
