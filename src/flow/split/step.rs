@@ -77,7 +77,8 @@ pub(super) fn changing<'s>(
 pub(super) fn is_view(stmt: &tssa::Stmt) -> bool {
     match &stmt.rhs {
         Rhs::Contract { sums, operands, guard } => {
-            operands.len() == 1 && sums.len() == guard.conjuncts().len() && !adds_up(stmt)
+            let is_equation = |p: &Pred| matches!(p, Pred::Zero(_));
+            operands.len() == 1 && sums.len() == guard.conjuncts().len() && guard.conjuncts().iter().all(is_equation)
         }
         _ => false,
     }
@@ -103,10 +104,14 @@ pub(super) fn read_by<'s>(
     seen
 }
 
-/// Whether a statement adds up: equations do not give all of its sum indices.
+/// Whether a statement adds up: equations do not give all of its sum indices, one value each or, as of neighbours on a ring, one in each case.
 pub(in super::super) fn adds_up(stmt: &tssa::Stmt) -> bool {
-    let equations = stmt.rhs.guards().flat_map(|p| p.conjuncts()).filter(|p| matches!(p, Pred::Zero(_))).count();
-    stmt.rhs.sums().len() > equations
+    let is_equation = |p: &Pred| matches!(p, Pred::Zero(_));
+    let tells = |p: &&Pred| match p {
+        Pred::Any(cases) => cases.iter().all(|case| case.conjuncts().iter().any(is_equation)),
+        p => is_equation(p),
+    };
+    stmt.rhs.sums().len() > stmt.rhs.guards().flat_map(|p| p.conjuncts()).filter(tells).count()
 }
 
 /// A contraction in which what is read of dense inputs at one place is a part.

@@ -137,7 +137,7 @@ impl Cutter {
     }
 }
 
-/// Statements under new names, in which a register that gets one value for sure is that value.
+/// Statements under new names, in which a register that gets one value for sure is that value, and a sum of one term is that of 0 and the term.
 fn renamed(names: &mut Fresh, body: &[Stmt]) -> Checked<Vec<Stmt>> {
     let mut out = Vec::with_capacity(body.len());
     for (at, stmt) in body.iter().enumerate() {
@@ -151,6 +151,11 @@ fn renamed(names: &mut Fresh, body: &[Stmt]) -> Checked<Vec<Stmt>> {
                 Value::Some => out.extend(names.body(std::slice::from_ref(stmt))?),
             },
             Stmt::Assign(r, x) if is_value(body, *r) => names.alias(*r, *x),
+            Stmt::Accumulate(r, x) if is_value(body, *r) => {
+                let zero = names.fresh_real();
+                out.push(Stmt::Define(zero, Real::Literal(0.0)));
+                out.extend(names.body(&[Stmt::Define(*r, Real::Add(zero, *x))])?);
+            }
             stmt => out.extend(names.body(std::slice::from_ref(stmt))?),
         }
     }
@@ -172,7 +177,7 @@ fn value(r: RealId, rest: &[Stmt]) -> Value {
     for stmt in rest {
         stmt.visit(&mut |stmt| changes += usize::from(stmt.changes() == Some(r)));
     }
-    let assigned = rest.iter().position(|stmt| matches!(stmt, Stmt::Assign(s, _) if *s == r));
+    let assigned = rest.iter().position(|stmt| matches!(stmt, Stmt::Assign(s, _) | Stmt::Accumulate(s, _) if *s == r));
     match (changes, assigned) {
         (0, _) => Value::None,
         (1, Some(at)) if !reads(&rest[..at], |read| read == r) => Value::One,
