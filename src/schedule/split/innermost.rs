@@ -10,10 +10,13 @@
 //! ```
 //!
 //! A loop is cut where a test of its index begins or ceases to hold, once more for each test that is left, and what a piece decides goes: a
-//! triangular product has no test in its inner loop, and a stencil has some at its borders only. Equations cut off one value.
+//! triangular product has no test in its inner loop, and a stencil has some at its borders only. Equations cut off one value. Where tests tell
+//! several places near an end, these are cut off together first, so that what is between the ends has no test, whatever is left to decide there.
 //!
 //! **Why it is right.** Pieces are disjoint, together they are the loop, and they come in its order. What the bounds of a piece and of the loops around
 //! prove of a test holds at each of its values.
+
+use std::collections::BTreeSet;
 
 use super::super::machine::{FEW_VALUES, MAX_PIECES, PIECES_STATEMENTS};
 use super::super::vectorise::is_short;
@@ -23,7 +26,6 @@ use crate::index::{Affine, Checked, Pred};
 use crate::loops::predicate::{self, assume, says, under};
 use crate::loops::{Bound, Cond, Domain, Fresh, Nest, Real, RealId, Stmt, reads};
 use crate::solver::Facts;
-use std::collections::BTreeSet;
 
 /// Cuts the innermost loops of a nest inside of others; whether there were any.
 pub(super) fn cut(nest: &mut Nest, facts: &Facts) -> Checked<bool> {
@@ -224,6 +226,7 @@ impl Part {
         Ok(Some(Part { lower, upper, known, body, is_end: false, is_whole: false }))
     }
 
+    /// Whether there are [a few](FEW_VALUES) values at most.
     fn is_short(&self) -> Checked<bool> {
         for lower in self.lower.iter().filter(|bound| bound.divisor == 1) {
             for upper in self.upper.iter().filter(|bound| bound.divisor == 1) {
