@@ -26,8 +26,7 @@ const RECOMPUTED: u64 = 16;
 const RECOMPUTED_ALONE: u64 = 96;
 
 impl Plan {
-    /// Why a matrix is made again for each reader from one that is stored anyway, and rows and columns: to store it takes as long as to read that one three
-    /// times, once to write and once to read what is written over.
+    /// Why a matrix is made again for each reader from one that is stored anyway, and rows and columns.
     pub(super) fn made_of_one(&self, program: &Program, x: VarId, readers: &[&Use]) -> Option<Decision> {
         let straight = self.of_one(program, x, readers, &|_| false)?;
         let (tensor, operations) = (self.names.get(x), straight.work);

@@ -223,21 +223,18 @@ impl Plan {
                         && efforts[*arg].work >= LOOP
                         && !self.is_made_alone(program, *arg, &outside)
                     {
-                        self.store(program, *arg, None, |stored| Decision::Argument { stored });
-                        self.work.set(*arg, 0);
-                        efforts.set(*arg, Effort::LOAD);
+                        self.store_operand(program, *arg, &mut efforts, |stored| Decision::Argument { stored });
                     }
                 }
             }
             let readers = uses.all(x);
-            if output.is_none() && readers.len() > 1 && !again.contains(&x) {
+            let mut effort = self.effort(program, stmt, &efforts);
+            if output.is_none() && effort.work >= LOOP && readers.len() > 1 && !again.contains(&x) {
                 for row in self.rows_beside(program, x, &efforts, &readers) {
-                    self.store(program, row, None, |stored| Decision::Row { stored });
-                    self.work.set(row, 0);
-                    efforts.set(row, Effort::LOAD);
+                    self.store_operand(program, row, &mut efforts, |stored| Decision::Row { stored });
                 }
+                effort = self.effort(program, stmt, &efforts);
             }
-            let effort = self.effort(program, stmt, &efforts);
             efforts.set(x, effort);
             let in_place = match (output, &stmt.rhs) {
                 (Some(_), _) => None,
@@ -574,6 +571,19 @@ impl Plan {
         let relation = entries.as_ref().map(|pattern| pattern.relation);
         let buffer = self.buffers.push(Buffer { kind, ..Buffer::workspace(name, relation, dims) });
         Stored { buffer, entries, dense, decision }
+    }
+
+    /// Stores what was to be computed in place, for one who reads it.
+    fn store_operand(
+        &mut self,
+        program: &Program,
+        x: VarId,
+        efforts: &mut SideTable<VarId, Effort>,
+        why: impl FnOnce(StoredAs) -> Decision,
+    ) {
+        self.store(program, x, None, why);
+        self.work.set(x, 0);
+        efforts.set(x, Effort::LOAD);
     }
 
     /// Stores a tensor, as an output or in a workspace of its own; `why` says why it is stored as it is.

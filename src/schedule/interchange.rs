@@ -30,7 +30,7 @@ use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Var};
 use crate::loops::{
-    Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, RealId, Stmt, has_loop, loads, stored, stores,
+    Buffer, BufferId, BufferKind, Decision, Domain, Nest, Place, Program, RealId, Stmt, has_loop, loads, stores,
 };
 
 /// Reorders loops.
@@ -58,19 +58,15 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
-/// Nests without loops come before all that write nothing that they read, and use nothing that they write.
+/// Nests without loops come before all others that write nothing that they read. No other nest writes what they do, and none reads it before.
 fn numbers_first(nests: &mut Vec<Nest>) {
-    let (mut first, mut rest) = (Vec::new(), Vec::with_capacity(nests.len()));
-    let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
+    let (mut first, mut rest, mut written) = (Vec::new(), Vec::with_capacity(nests.len()), BTreeSet::new());
     for nest in nests.drain(..) {
         let is_number = nest.body.iter().all(|stmt| matches!(stmt, Stmt::Define(..) | Stmt::Store(..)));
-        let loads: BTreeSet<BufferId> = loads(&nest.body).into_iter().map(|place| place.buffer).collect();
-        let is_free = |buffer: &BufferId| !written.contains(buffer) && !read.contains(buffer);
-        if is_number && loads.is_disjoint(&written) && nest.buffers.iter().all(is_free) {
+        if is_number && !loads(&nest.body).into_iter().any(|place| written.contains(&place.buffer)) {
             first.push(nest);
         } else {
-            read.extend(loads);
-            written.extend(nest.buffers.iter().copied().chain(stored(&nest.body)));
+            written.extend(nest.buffers.iter().copied());
             rest.push(nest);
         }
     }

@@ -61,8 +61,8 @@ fn merge(nest: &mut Nest, signature: &Signature, arrays: &Arena<ArrayId, Array>)
     // So that tests of what is found are alike.
     find_once(nest)?;
     let vectors = vectors(nest);
-    let (names, written) = (Fresh::after(&nest.body), stored(&nest.body).into_iter().collect());
-    let mut pass = Pass { signature, arrays, vectors, names, written, vector: None, merged: 0 };
+    let names = Fresh::after(&nest.body);
+    let mut pass = Pass { signature, arrays, vectors, names, vector: None, merged: 0 };
     let mut body = std::mem::take(&mut nest.body);
     pass.sums(&mut body)?;
     pass.body(&mut body)?;
@@ -98,8 +98,6 @@ struct Pass<'a> {
     arrays: &'a Arena<ArrayId, Array>,
     vectors: BTreeSet<IndexId>,
     names: Fresh,
-    /// What the nest writes.
-    written: BTreeSet<BufferId>,
     /// The loop around that has lanes or interleaved iterations.
     vector: Option<IndexId>,
     merged: usize,
@@ -326,7 +324,7 @@ impl Pass<'_> {
                 _ => false,
             };
             if needed {
-                if !self.can_move(stmt, &body[first..at], one) {
+                if !can_move(stmt, &body[first..at], one) {
                     return None;
                 }
                 stmt.visit_reads(&mut |r| {
@@ -343,15 +341,6 @@ impl Pass<'_> {
         (reads.is_disjoint(&one.changes) && reads.is_disjoint(&stays)).then_some(needs)
     }
 
-    /// Whether a number can be made before a loop, and the statements behind it, instead of behind them.
-    fn can_move(&self, stmt: &Stmt, past: &[Stmt], over: &Uses<'_>) -> bool {
-        let mut fixed = stmt.changes().is_none_or(|r| !over.reads.contains(&r) && !over.changes.contains(&r));
-        stmt.visit_reads(&mut |r| fixed &= !over.changes.contains(&r));
-        let is_written =
-            |buffer| self.written.contains(&buffer) && stored(past).into_iter().any(|other| other == buffer);
-        fixed && stmt.load().is_none_or(|place| !is_written(place.buffer))
-    }
-
     fn join(&mut self, body: &mut Vec<Stmt>, first: usize, second: usize, needs: &BTreeSet<usize>) -> Result<()> {
         let Stmt::For { index: from, body: inside, .. } = taken(body, first, second, needs) else { return Ok(()) };
         if let Some(Stmt::For { index, body, .. }) = body.get_mut(first + needs.len()) {
@@ -364,6 +353,13 @@ impl Pass<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether a number can be made before a loop, and the statements behind it, instead of behind them.
+fn can_move(stmt: &Stmt, past: &[Stmt], over: &Uses<'_>) -> bool {
+    let mut fixed = stmt.changes().is_none_or(|r| !over.reads.contains(&r) && !over.changes.contains(&r));
+    stmt.visit_reads(&mut |r| fixed &= !over.changes.contains(&r));
+    fixed && stmt.load().is_none_or(|place| !stored(past).contains(&place.buffer))
 }
 
 /// The second of two items of a list, which leaves it, after what it needs of those between the two has moved before the first.

@@ -77,7 +77,6 @@ pub(super) fn changing<'s>(
 pub(super) fn is_view(stmt: &tssa::Stmt) -> bool {
     match &stmt.rhs {
         Rhs::Contract { sums, operands, guard } => {
-            let is_equation = |p: &Pred| matches!(p, Pred::Zero(_));
             operands.len() == 1 && sums.len() == guard.conjuncts().len() && guard.conjuncts().iter().all(is_equation)
         }
         _ => false,
@@ -106,12 +105,15 @@ pub(super) fn read_by<'s>(
 
 /// Whether a statement adds up: equations do not give all of its sum indices, one value each or, as of neighbours on a ring, one in each case.
 pub(in super::super) fn adds_up(stmt: &tssa::Stmt) -> bool {
-    let is_equation = |p: &Pred| matches!(p, Pred::Zero(_));
     let tells = |p: &&Pred| match p {
         Pred::Any(cases) => cases.iter().all(|case| case.conjuncts().iter().any(is_equation)),
         p => is_equation(p),
     };
     stmt.rhs.sums().len() > stmt.rhs.guards().flat_map(|p| p.conjuncts()).filter(tells).count()
+}
+
+fn is_equation(p: &Pred) -> bool {
+    matches!(p, Pred::Zero(_))
 }
 
 /// A contraction in which what is read of dense inputs at one place is a part.

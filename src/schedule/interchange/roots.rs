@@ -20,13 +20,12 @@
 
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::Affine;
 use crate::loops::{Array, ArrayId, Decision, Domain, Nest, Part, Program, Segment, Stmt};
 
 /// Makes loops over rows of those over roots.
 pub(super) fn to_rows(program: &mut Program) -> Result<()> {
     for at in 0..program.nests.len() {
-        let Some((view, roots)) = walk(program, &program.nests[at]) else { continue };
+        let Some(Walk { view, stmt, value }) = walk(program, &program.nests[at]) else { continue };
         let of_view = |part| Array { part, ..view.clone() };
         let (rows, nodes) = (of_view(Part::Rows), of_view(Part::Nodes(0)));
         let Some(rows) = program.arrays.iter().find(|(_, array)| **array == rows).map(|(id, _)| id) else { continue };
@@ -37,19 +36,26 @@ pub(super) fn to_rows(program: &mut Program) -> Result<()> {
         }
         let nest = &mut program.nests[at];
         nest.decisions.push(Decision::RowsOfRoots {});
-        let stmt = &mut nest.body[roots];
-        if let Stmt::For { index, domain, body, .. } = stmt {
-            let root = std::mem::replace(index, first(body).unwrap_or(*index));
+        if let Stmt::For { index, domain, body, .. } = &mut nest.body[stmt] {
+            let root = std::mem::replace(index, value);
             *domain = whole;
             body.remove(0);
-            below(body, root, &Segment { pointers: rows, at: (*index).into() });
+            below(body, root, &Segment { pointers: rows, at: value.into() });
         }
     }
     Ok(())
 }
 
-/// The view of which a nest goes through the roots, and which of its statements does so.
-fn walk<'a>(program: &'a Program, nest: &Nest) -> Option<(&'a Array, usize)> {
+/// A loop over all roots of a view.
+struct Walk<'a> {
+    view: &'a Array,
+    /// Which statement of the nest it is.
+    stmt: usize,
+    /// The index that is the value of a root, which the first statement inside gives.
+    value: IndexId,
+}
+
+fn walk<'a>(program: &'a Program, nest: &Nest) -> Option<Walk<'a>> {
     let at = nest.body.iter().position(|stmt| matches!(stmt, Stmt::For { .. }))?;
     let Stmt::For { index, domain: Domain::Segment(Segment { pointers, .. }), body, .. } = &nest.body[at] else {
         return None;
@@ -59,7 +65,7 @@ fn walk<'a>(program: &'a Program, nest: &Nest) -> Option<(&'a Array, usize)> {
     if view.part != Part::Roots || view.axes.len() < 2 {
         return None;
     }
-    let Some((Stmt::Let { array, at: place, .. }, rest)) = body.split_first() else { return None };
+    let Some((Stmt::Let { index: value, array, at: place, .. }, rest)) = body.split_first() else { return None };
     let mut other_uses = !is_part(*array, Part::Nodes(0)) || place.as_index() != Some(*index);
     for stmt in rest {
         other_uses |= match stmt {
@@ -74,15 +80,7 @@ fn walk<'a>(program: &'a Program, nest: &Nest) -> Option<(&'a Array, usize)> {
             stmt => stmt.visit_affine(&mut |a| other_uses |= a.mentions(*index)),
         });
     }
-    (!other_uses).then_some((view, at))
-}
-
-/// The value of a root.
-fn first(body: &[Stmt]) -> Option<IndexId> {
-    match body.first() {
-        Some(Stmt::Let { index, .. }) => Some(*index),
-        _ => None,
-    }
+    (!other_uses).then_some(Walk { view, stmt: at, value: *value })
 }
 
 /// Whether a nest has a loop over a whole axis, with rows at its index inside.
@@ -90,11 +88,11 @@ fn has_rows(nest: &Nest, rows: ArrayId, whole: &Domain) -> bool {
     let mut found = false;
     for stmt in &nest.body {
         let Stmt::For { index, domain, .. } = stmt else { continue };
-        stmt.visit(&mut |stmt| {
-            if let Stmt::For { domain: Domain::Segment(segment), .. } = stmt {
-                found |= domain == whole && segment.pointers == rows && segment.at == Affine::index(*index);
-            }
-        });
+        if domain != whole {
+            continue;
+        }
+        let row = Segment { pointers: rows, at: (*index).into() };
+        stmt.visit(&mut |stmt| found |= matches!(stmt, Stmt::For { domain: Domain::Segment(at), .. } if *at == row));
     }
     found
 }

@@ -274,13 +274,10 @@ fn pieces(
         }
         parts.splice(at..at, halves);
     }
-    let tests = |body: &[Stmt]| count(body, |stmt| matches!(stmt, Stmt::If { .. }));
-    let fewest = parts.iter().filter(|part| !part.body.is_empty()).map(|part| tests(&part.body)).min();
-    if fewest.is_none_or(|fewest| fewest >= tests(body)) {
-        return Ok(None);
-    }
     parts.retain(|part| !part.body.is_empty());
-    Ok(Some(parts.into_iter().map(|part| (part.lower, part.upper, part.body)).collect()))
+    let tests = |body: &[Stmt]| count(body, |stmt| matches!(stmt, Stmt::If { .. }));
+    let gains = parts.iter().any(|part| tests(&part.body) < tests(body));
+    Ok(gains.then(|| parts.into_iter().map(|part| (part.lower, part.upper, part.body)).collect()))
 }
 
 /// Bounds without those that others imply; `beyond` is not negative where the first is as tight as the second.
@@ -322,11 +319,8 @@ fn beside_others(mut conds: Vec<Cond>, settled: fn(i64) -> bool) -> Vec<Cond> {
         (Cond::NonNegative(a), Cond::NonNegative(b)) => a.sub(b).ok()?.as_constant(),
         _ => None,
     };
-    let is_settled: Vec<bool> =
-        conds.iter().map(|cond| conds.iter().any(|other| more(cond, other).is_some_and(settled))).collect();
-    let mut kept = is_settled.iter();
-    conds.retain(|_| kept.next() == Some(&false));
-    conds
+    let is_settled = |cond: &&Cond| conds.iter().any(|other| more(cond, other).is_some_and(settled));
+    conds.iter().filter(|cond| !is_settled(cond)).cloned().collect()
 }
 
 /// What is left of a condition: nothing of one that holds.
