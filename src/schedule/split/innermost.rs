@@ -201,10 +201,19 @@ struct Part {
     known: Facts,
     /// What the loop does there.
     body: Vec<Stmt>,
-    /// Whether it is [a few](FEW_VALUES) values that were cut off.
-    is_end: bool,
-    /// Whether it stays whole.
-    is_whole: bool,
+    turn: Turn,
+}
+
+/// When a part is cut: what there is room for goes to those that come first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// There may be many values.
+    Long,
+    /// It is [a few](FEW_VALUES) values that were cut off, and is cut at literal distances from an end.
+    End,
+    /// The same, where these are done: it is cut anywhere.
+    Rest,
+    Never,
 }
 
 impl Part {
@@ -223,7 +232,7 @@ impl Part {
             return Ok(None);
         }
         let body = without_zeros(decided(body, &known)?);
-        Ok(Some(Part { lower, upper, known, body, is_end: false, is_whole: false }))
+        Ok(Some(Part { lower, upper, known, body, turn: Turn::Long }))
     }
 
     /// Whether there are [a few](FEW_VALUES) values at most.
@@ -244,7 +253,7 @@ impl Part {
     }
 }
 
-/// The pieces of a loop; nothing where no test goes. Its ends come last, so that what there is room for is worth most.
+/// The pieces of a loop; nothing where no test goes.
 fn pieces(
     index: IndexId,
     (lower, upper): (&[Bound], &[Bound]),
@@ -253,13 +262,15 @@ fn pieces(
 ) -> Checked<Option<Vec<Piece>>> {
     let mut parts: Vec<Part> = Vec::from_iter(Part::new(index, (lower.to_vec(), upper.to_vec()), body, known)?);
     loop {
-        let open = |is_end| move |part: &Part| !part.is_whole && part.is_end == is_end;
-        let Some(at) = parts.iter().position(open(false)).or_else(|| parts.iter().position(open(true))) else { break };
+        let Some(at) = (0..parts.len()).min_by_key(|at| parts[*at].turn) else { break };
+        if parts[at].turn == Turn::Never {
+            break;
+        }
         let sizes: usize = parts.iter().map(Part::size).sum();
         let has_room = parts.len() < MAX_PIECES && sizes + parts[at].size() <= PIECES_STATEMENTS;
         let place = if has_room { place(&parts[at], index, body)? } else { None };
         let Some(first) = place else {
-            parts[at].is_whole = true;
+            parts[at].turn = if parts[at].turn == Turn::End { Turn::Rest } else { Turn::Never };
             continue;
         };
         let part = parts.remove(at);
@@ -268,7 +279,7 @@ fn pieces(
         let mut halves = Vec::with_capacity(2);
         for range in ranges {
             if let Some(mut half) = Part::new(index, range, &part.body, known)? {
-                half.is_end = half.is_short()?;
+                half.turn = if half.is_short()? { Turn::End } else { Turn::Long };
                 halves.push(half);
             }
         }
@@ -402,8 +413,7 @@ pub(super) fn decided(body: &[Stmt], known: &Facts) -> Checked<Vec<Stmt>> {
     Ok(out)
 }
 
-/// The first value of the second of two parts. What tests tell near an end stays together with that end, which is then cut at literal distances
-/// alone.
+/// The first value of the second of two parts. What tests tell near an end stays together with that end.
 fn place(part: &Part, index: IndexId, body: &[Stmt]) -> Checked<Option<Affine>> {
     let (mut near_lower, mut near_upper, mut other) = (None, None, None);
     for first in firsts(part, index, body)? {
@@ -419,7 +429,7 @@ fn place(part: &Part, index: IndexId, body: &[Stmt]) -> Checked<Option<Affine>> 
         other.get_or_insert(first);
     }
     let near = near_lower.or(near_upper).map(|(_, first)| first);
-    Ok(near.or(other.filter(|_| !part.is_end)))
+    Ok(near.or(other.filter(|_| part.turn != Turn::End)))
 }
 
 /// The first place, and the farthest one of those that are near.
