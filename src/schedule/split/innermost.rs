@@ -261,11 +261,8 @@ fn pieces(
     known: &Facts,
 ) -> Checked<Option<Vec<Piece>>> {
     let mut parts: Vec<Part> = Vec::from_iter(Part::new(index, (lower.to_vec(), upper.to_vec()), body, known)?);
-    loop {
-        let Some(at) = (0..parts.len()).min_by_key(|at| parts[*at].turn) else { break };
-        if parts[at].turn == Turn::Never {
-            break;
-        }
+    let next = |parts: &[Part]| (0..parts.len()).min_by_key(|at| parts[*at].turn);
+    while let Some(at) = next(&parts).filter(|at| parts[*at].turn != Turn::Never) {
         let sizes: usize = parts.iter().map(Part::size).sum();
         let has_room = parts.len() < MAX_PIECES && sizes + parts[at].size() <= PIECES_STATEMENTS;
         let place = if has_room { place(&parts[at], index, body)? } else { None };
