@@ -273,6 +273,9 @@ decisions! {
     "scatter" {
         Scattered { parts: u32 } "terms are added to the sums of their targets in the order of their sources, in {parts} parts"
     }
+    "fuse-blocks" {
+        RowsOfNests { rows: i64, nests: i64 } "{rows} rows at a time go through {nests} nests"
+    }
     "bins" {
         InBins {} "where its terms are too many for the caches, they are computed before, in bins"
         Terms {} "terms of a sum along another view, in runs of entries whose numbers lie near together"

@@ -173,7 +173,7 @@ impl<'a> Chain<'a> {
 }
 
 /// The loops over the axes of the tensor that a nest stores, in the order of axes.
-fn chain(nest: &Nest) -> Option<Chain<'_>> {
+pub(super) fn chain(nest: &Nest) -> Option<Chain<'_>> {
     let chain = Chain::down_to(&nest.body, |body| body.iter().any(|stmt| stmt.store().is_some()))?;
     let order = chain.innermost.iter().find_map(Stmt::store)?.at.iter().map(Affine::as_index);
     order.eq(chain.loops.iter().map(|(i, _)| Some(*i))).then_some(chain)

@@ -57,6 +57,8 @@ pub const BORDER_ROWS: i64 = 8;
 /// Into how many parts a nest is cut that may run at the same time: more than there are threads, as parts take different times, and few enough
 /// that to add them up is nothing.
 pub const PARTS: u32 = 64;
+/// Rows of a block that goes through all steps of a loop: a whole number of vectors, of whose rows a few hundred numbers are in the first cache.
+pub const STEP_ROWS: i64 = 64;
 /// How many rows are read front to back at a time where sums are along their columns: as many as are followed ahead of being read.
 pub const ROW_BLOCK: i64 = 8;
 /// How many rows such a block has at most, where each is also a number: these fill the lanes of functions.

@@ -56,6 +56,7 @@
 //! | pass | what it does | for | results |
 //! |---|---|---|---|
 //! | `scatter` | sums by target are computed in the order of their sources | sizes | reassociates |
+//! | `fuse-blocks` | a block of rows goes through all nests that are over these rows | sizes, loops over time | reassociates |
 //! | `privatise-rows` | longer rows that only their own iteration reads are kept for each part, too | sizes | exact |
 //! | `bins` | sums along another view of a relation are computed in two passes | a program has both forms | exact |
 //!
@@ -76,6 +77,7 @@ mod fills;
 mod fold_extrema;
 mod fold_places;
 mod fuse;
+mod fuse_blocks;
 mod histograms;
 mod hoist;
 pub mod hold;
@@ -172,10 +174,11 @@ impl LatePass {
 }
 
 /// The passes at binding, in their order.
-pub const AT_BINDING: [LatePass; 3] = {
+pub const AT_BINDING: [LatePass; 4] = {
     use Exactness::{Exact, Reassociates};
     [
         LatePass { name: "scatter", exactness: Reassociates, run: scatter::run },
+        LatePass { name: "fuse-blocks", exactness: Reassociates, run: fuse_blocks::run },
         LatePass { name: "privatise-rows", exactness: Exact, run: privatise::rows },
         LatePass { name: "bins", exactness: Exact, run: bins::run },
     ]

@@ -216,18 +216,19 @@ fn cut(stmt: &mut Stmt, part: IndexId) -> Checked<()> {
 }
 
 fn put(body: &mut [Stmt], buffer: BufferId, axis: usize, part: &Affine) {
+    places_mut(body, &mut |place| {
+        if let Some(at) = place.at.get_mut(axis).filter(|_| place.buffer == buffer) {
+            *at = part.clone();
+        }
+    });
+}
+
+/// Calls a function on the places of loads, stores and lengths.
+pub(super) fn places_mut(body: &mut [Stmt], change: &mut dyn FnMut(&mut Place)) {
     for stmt in body {
         match stmt {
-            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
-                put(body, buffer, axis, part);
-            }
-            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) | Stmt::Length { place, .. }
-                if place.buffer == buffer =>
-            {
-                if let Some(at) = place.at.get_mut(axis) {
-                    *at = part.clone();
-                }
-            }
+            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => places_mut(body, change),
+            Stmt::Define(_, Real::Load(place)) | Stmt::Store(place, _) | Stmt::Length { place, .. } => change(place),
             _ => {}
         }
     }

@@ -11,28 +11,38 @@
 //! The coordinates of a point, the channels of a picture: too few for lanes, and around a long sum they have it go through its operands for each
 //! of them. Loops that are beside each other then become one ([`merge`](super::merge)), which loads once what they share, and has lanes itself.
 //!
+//! Where what the long loop does has tests, or functions that take long, which are the same for all values, the values come [inside of it](shared).
+//!
 //! In the body of a search for an extremum loops over a few values, as a sum of squares over three coordinates, become statements as well: then the search
 //! has lanes.
 //!
 //! **Why it is right.** The statements are those of the loop, in its order, with a constant for the index and registers of their own.
 //!
+//! A loop over a few values that is the outermost of those over the elements of a tensor comes inside of the others for this.
+//!
 //! **Where it is done.** In a loop inside of another one, with at most four values, or up to seven around a short sum, whose body has loops that are innermost, over ranges of an unknown
 //! length that do not depend on the index, and that load something at places without the index, or all find the coordinates of the same entries. They
 //! may be under tests. Sums over a few values inside of these are no loops.
 
+mod shared;
+
 use std::ops::RangeInclusive;
 
+use super::interchange::{Chain, chain, ordered};
 use super::machine::{FEW, SHORT, SHORT_STATEMENTS};
 use super::split::rows::within;
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked};
-use crate::loops::{Bound, Decision, Domain, Fresh, Program, Stmt, has_calls, has_loop, loads, size};
+use crate::loops::{Bound, Decision, Domain, Fresh, Nest, Program, Stmt, has_calls, has_loop, loads, size};
 use crate::solver::Facts;
 
 /// Unrolls short loops around long sums.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     for nest in &mut program.nests {
+        if let Some(body) = few_inside(nest) {
+            nest.body = body;
+        }
         let mut pass = Pass { names: Fresh::after(&nest.body), unrolled: 0 };
         for stmt in &mut nest.body {
             if let Stmt::For { body, .. } = stmt {
@@ -46,6 +56,26 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
+/// The loops of a nest with the outermost one innermost, where that is over a few values around sums that it is then unrolled around.
+fn few_inside(nest: &Nest) -> Option<Vec<Stmt>> {
+    let Chain { loops, between, innermost } = chain(nest)?;
+    let ((index, domain), others) = loops.split_first().filter(|(_, others)| !others.is_empty())?;
+    let mut depends = false;
+    others.iter().for_each(|(_, domain)| domain.visit_affine(&mut |a| depends |= a.mentions(*index)));
+    if depends || few(domain).is_none() {
+        return None;
+    }
+    let loops = others.iter().chain([&(*index, *domain)]).map(|(i, domain)| (*i, (*domain).clone())).collect();
+    let body = ordered(loops, between.into_iter().chain(innermost), &|_| false)?;
+    let mut inside = body.last()?;
+    while let Stmt::For { index: own, body, .. } = inside
+        && own != index
+    {
+        inside = body.last()?;
+    }
+    (values(inside).is_some() || shared::is_shared(inside)).then_some(body)
+}
+
 struct Pass {
     names: Fresh,
     unrolled: usize,
@@ -55,6 +85,11 @@ impl Pass {
     fn body(&mut self, stmts: Vec<Stmt>) -> Checked<Vec<Stmt>> {
         let mut out = Vec::with_capacity(stmts.len());
         for mut stmt in stmts {
+            if let Some(stmts) = shared::shared(&stmt, &mut self.names)? {
+                self.unrolled += 1;
+                out.extend(stmts);
+                continue;
+            }
             match values(&stmt) {
                 Some((index, values)) => {
                     self.unrolled += 1;

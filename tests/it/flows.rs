@@ -4,6 +4,7 @@
 //! along the direction `cos(p + 0.3 k)`, and a map sends `k` to `k^2 + 1` modulo its range. The expected figures are those of programs in another
 //! language, with derivatives by complex steps.
 
+mod blocks;
 mod early;
 mod external;
 mod fixpoints;
@@ -185,6 +186,11 @@ fn judge(name: &str, function: &Function, inputs: &Inputs) -> (f64, f64) {
         );
         for (a, b) in expected.iter().zip(numbers(&reference.expect("it runs").concat())) {
             close(&format!("{name}, adjoint by a kernel"), *a, b, 1e-11);
+        }
+        if let Some([before, after]) = blocks::fused(&printed, &all) {
+            for (a, b) in blocks::results(&after, &all).iter().zip(blocks::results(&before, &all)) {
+                close(&format!("{name}, in blocks of rows"), *a, b, 1e-11);
+            }
         }
     }
     let kernel = function.kernel(inputs).engine(Engine::Interpreter).build().expect("it is bound");

@@ -26,8 +26,8 @@ use iverson::kernel::Engine;
 use iverson::tensor::{Csr, Dense, Inputs, Relation, bind};
 use iverson::{Function, Mode, Request};
 
-use super::jacobians;
 use super::programs::{Drawn, program, with_types};
+use super::{blocks, jacobians};
 use crate::campaign::known::Known;
 use crate::judge::{Expected, Ways, is_undecided, numbers};
 use crate::support::setting;
@@ -559,6 +559,9 @@ fn kernels(
         let expected = Expected::from(leaves(&reference));
         let found = by_kernel(&derivative.function, &given, Engine::Interpreter)?;
         report.judge("kernel of derivative", compare("derivative", &found, &expected))?;
+        if let Some([_, nests]) = blocks::fused(&derivative.function, &given) {
+            report.judge("blocks of rows", compare("derivative", &blocks::results(&nests, &given), &expected))?;
+        }
         if way.native && k == 3 {
             native(report, &derivative.function, &given, &found)?;
         }
