@@ -11,14 +11,13 @@
 //! The coordinates of a point, the channels of a picture: too few for lanes, and around a long sum they have it go through its operands for each
 //! of them. Loops that are beside each other then become one ([`merge`](super::merge)), which loads once what they share, and has lanes itself.
 //!
-//! Where what the long loop does has tests, or functions that take long, which are the same for all values, the values come [inside of it](shared).
+//! Where what the long loop does has tests, or functions that take long, which are the same for all values, the values come [inside of it](shared), from
+//! outside of all loops over the elements of a tensor too.
 //!
 //! In the body of a search for an extremum loops over a few values, as a sum of squares over three coordinates, become statements as well: then the search
 //! has lanes.
 //!
 //! **Why it is right.** The statements are those of the loop, in its order, with a constant for the index and registers of their own.
-//!
-//! A loop over a few values that is the outermost of those over the elements of a tensor comes inside of the others for this.
 //!
 //! **Where it is done.** In a loop inside of another one, with at most four values, or up to seven around a short sum, whose body has loops that are innermost, over ranges of an unknown
 //! length that do not depend on the index, and that load something at places without the index, or all find the coordinates of the same entries. They
@@ -56,7 +55,7 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
     Ok(())
 }
 
-/// The loops of a nest with the outermost one innermost, where that is over a few values around sums that it is then unrolled around.
+/// The loops of a nest with the outermost one innermost, where that is over a few values that then come [inside](shared) of a long one.
 fn few_inside(nest: &Nest) -> Option<Vec<Stmt>> {
     let Chain { loops, between, innermost } = chain(nest)?;
     let ((index, domain), others) = loops.split_first().filter(|(_, others)| !others.is_empty())?;
@@ -73,7 +72,7 @@ fn few_inside(nest: &Nest) -> Option<Vec<Stmt>> {
     {
         inside = body.last()?;
     }
-    (values(inside).is_some() || shared::is_shared(inside)).then_some(body)
+    shared::is_shared(inside).then_some(body)
 }
 
 struct Pass {
