@@ -277,17 +277,12 @@ impl<'a> Walk<'a> {
             }
         }
         for (buffer, stores) in of {
-            let Some(((place, x, last), others)) = stores.split_last() else { continue };
             let is_sum = |x: &RealId| self.uses.sums_in.contains(x);
             let is_alike = !stores.iter().any(|(_, x, outer)| is_sum(x) || outer.is_of_part);
-            // What is stored over does not count.
-            let is_over =
-                |(other, _, outer): &(&Place, RealId, &Outer<'_>)| outer.is_top && last.is_top && other == place;
-            let is_one_sum = is_sum(x) && last.is_once && others.iter().all(is_over);
-            if self.uses.axes.contains_key(&buffer) || !is_alike && !is_one_sum {
+            if self.uses.axes.contains_key(&buffer) || !is_alike && !are_sums(&stores, &is_sum) {
                 return false;
             }
-            let kind = match (is_alike, last.is_of_part) {
+            let kind = match (is_alike, stores.iter().all(|(_, _, outer)| outer.is_of_part)) {
                 (true, _) => &mut self.uses.alike,
                 (false, true) => &mut self.uses.of_parts,
                 (false, false) => &mut self.uses.sums,
@@ -297,4 +292,21 @@ impl<'a> Walk<'a> {
         let is_zero_first = |b: &BufferId| self.uses.sums.contains(b) || self.uses.axes.contains_key(b);
         self.outer.iter().all(|outer| !matches!(outer.stmt, Stmt::Fill(b) if !is_zero_first(b)))
     }
+}
+
+/// Whether each place is stored to once, and is a sum, but for what is no sum and is stored over at once.
+fn are_sums(stores: &[(&Place, RealId, &Outer<'_>)], is_sum: &impl Fn(&RealId) -> bool) -> bool {
+    stores.iter().enumerate().all(|(k, (place, x, outer))| {
+        let mut later = stores.iter().skip(k + 1).filter(|(other, ..)| !are_apart(place, other)).peekable();
+        match later.peek() {
+            None => is_sum(x) && outer.is_once,
+            Some(_) => !is_sum(x) && outer.is_top && later.all(|(other, _, over)| other == place && over.is_top),
+        }
+    })
+}
+
+/// Whether two places of a buffer are never the same.
+fn are_apart(one: &Place, other: &Place) -> bool {
+    let mut axes = one.at.iter().zip(&other.at);
+    axes.any(|(a, b)| matches!((a.as_constant(), b.as_constant()), (Some(a), Some(b)) if a != b))
 }
