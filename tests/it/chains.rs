@@ -128,10 +128,13 @@ fn work_grows_as_the_text() {
     assert!(steep.is_empty(), "{steep}");
 }
 
+/// An expression of so many levels.
+type Nested = fn(usize) -> String;
+
 /// One factor around another, so deep that each statement is a multiple of the next: where they end is found once.
 #[test]
 fn printing_grows_as_the_program() {
-    let texts: [(&str, fn(usize) -> String); 3] = [
+    let texts: [(&str, Nested); 3] = [
         ("signs", |k| format!("{}x[i]", "-".repeat(k))),
         ("powers", |k| format!("{}x[i]{}", "(-".repeat(k), ")^1".repeat(k))),
         ("guarded multiples", |k| format!("{}exp(x[i]){}", "(-[1 <= i] * ".repeat(k), ")".repeat(k))),
