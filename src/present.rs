@@ -25,6 +25,10 @@
 //! `a + [p] * -b`. No statement with work is written
 //! twice, so the result is linear in the program; nothing recurses on statements.
 //!
+//! **Work.** Each statement is visited once, and once more for each place that reads a view of a variable; what is looked at there are its
+//! operands, a few guards and loops around it, and a few factors of a product. All proofs together have the budget of a pass: what is not
+//! proved by then is said.
+//!
 //! | file | job |
 //! |---|---|
 //! | `variables` | which statements are variables |
@@ -51,7 +55,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use self::brackets::Asked;
 use self::variables::stands_for;
-use crate::base::{Id, IndexId, VarId};
+use crate::base::{Id, IndexId, VarId, work};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, View};
 use crate::scalar::{Function, Number};
@@ -76,11 +80,13 @@ const MAX_WEIGHT: usize = 32;
 /// # Errors
 /// [`Error::Overflow`]; [`Error::Limit`] for an output of too many components; [`Error::Bug`] where a statement is not well formed.
 pub fn present(program: &Program) -> Result<term::Program> {
-    let mut presenter = Presenter::new(program)?;
-    presenter.outputs()?;
-    presenter.bindings()?;
-    naming::name_indices(&mut presenter.term);
-    without_unused(presenter.term)
+    work::within(work::budget(program.stmts.len()), || {
+        let mut presenter = Presenter::new(program)?;
+        presenter.outputs()?;
+        presenter.bindings()?;
+        naming::name_indices(&mut presenter.term);
+        without_unused(presenter.term)
+    })
 }
 
 /// The program without terms that nothing uses: reading forms replace parts of what was built.
@@ -154,6 +160,10 @@ struct Presenter<'a> {
     term: term::Program,
     /// The statements that are variables.
     shared: Vec<bool>,
+    /// How many of them are for the place where they are read.
+    late_variables: usize,
+    /// Where chains of multiples end, and how many late variables there were when they did.
+    ends: Vec<Option<(VarId, usize)>>,
     /// Views that are written wherever they are read.
     plain: Vec<bool>,
     vars: Vec<Option<VarId>>,
@@ -231,6 +241,8 @@ impl<'a> Presenter<'a> {
             source,
             term: term::Program::new(source.signature.clone()),
             shared: vec![false; n],
+            late_variables: 0,
+            ends: vec![None; n],
             plain: vec![false; n],
             vars: vec![None; n],
             comparison,
@@ -397,6 +409,7 @@ impl<'a> Presenter<'a> {
         tasks.reverse();
         let mut more = Vec::new();
         while let Some(task) = tasks.pop() {
+            work::charge(4);
             match task {
                 Task::Visit(x, place, context) => self.visit(x, place, context, &mut more)?,
                 Task::Expand(x, place, context) => self.expand(x, place, context, &mut more)?,

@@ -11,6 +11,7 @@
 //! that owns the variable gives it meaning. What follows from a predicate, and how many points it has, is asked of [`crate::solver`].
 
 mod affine;
+pub(crate) mod bounds;
 mod pred;
 pub mod print;
 

@@ -25,6 +25,7 @@ use std::cell::LazyCell;
 
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::Result;
+use crate::index::bounds::{Said, tightest};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size};
 use crate::scalar::Number;
 use crate::solver::{Relations, simplify_union, solutions};
@@ -36,6 +37,9 @@ use crate::tssa::{Program, Rhs, Stmt};
 const MAX_CLAUSES: usize = 64;
 /// How many clauses a support may have to be a guard of those who read the tensor.
 const MAX_GUARDED: usize = 8;
+
+/// How many conjuncts a clause has; the others go. In a chain whose statements have guards of different forms each would add one.
+const MAX_CONJUNCTS: usize = 256;
 
 /// How many indices a clause binds; what is said of those that are further from the `gen` indices goes. In a chain of products with a sparse matrix
 /// each statement would add one.
@@ -246,6 +250,12 @@ fn clauses(p: &Pred, next: usize) -> Support {
 
 /// Each clause of the left with each of an operand that is read at these indices; the left alone where these are too many.
 fn both(left: Support, operand: &Support, at: &[Affine], rank: usize) -> Result<Support> {
+    // A dense tensor says nothing.
+    if matches!(operand.as_slice(), [clause] if *clause == Clause::default())
+        || left.len() * operand.len() > MAX_CLAUSES
+    {
+        return Ok(left);
+    }
     let mut all = Vec::new();
     for clause in &left {
         for other in operand {
@@ -261,9 +271,6 @@ fn both(left: Support, operand: &Support, at: &[Affine], rank: usize) -> Result<
             }
             all.push(longer);
         }
-        if all.len() > MAX_CLAUSES {
-            return Ok(left);
-        }
     }
     Ok(all)
 }
@@ -277,7 +284,10 @@ impl Clause {
 
     /// Whether it has all conjuncts of another, with the same bound indices.
     fn implies(&self, other: &Clause) -> bool {
-        self.bound.starts_with(&other.bound) && other.conjuncts.iter().all(|p| self.conjuncts.contains(p))
+        self.bound.starts_with(&other.bound) && {
+            let said = Said::by(&self.conjuncts);
+            other.conjuncts.iter().all(|p| said.implies(p))
+        }
     }
 
     /// Both clauses of one guard, whose bound indices start at `next`.
@@ -347,19 +357,18 @@ impl Clause {
         self.bound = kept;
         self.conjuncts.retain(|p| !names.iter().enumerate().any(|(k, name)| name.is_none() && mentions(p, rank + k)));
         let rename = |i: IndexId| i.index().checked_sub(rank).and_then(|k| *names.get(k)?).map(Affine::from);
-        let mut distinct: Vec<Pred> = Vec::new();
-        for p in &self.conjuncts {
-            let p = p.substitute(&rename)?;
-            if !distinct.contains(&p) {
-                distinct.push(p);
-            }
-        }
-        self.conjuncts = distinct;
+        let renamed = self.conjuncts.iter().map(|p| p.substitute(&rename)).collect::<Checked<Vec<_>>>()?;
+        self.conjuncts = tightest(&renamed);
+        self.conjuncts.truncate(MAX_CONJUNCTS);
         Ok(())
     }
 
     /// A bound index that another index of its range can stand for: everything said of it is said of the other.
     fn copy(&self, dims: &[Size]) -> Checked<Option<usize>> {
+        if self.bound.is_empty() {
+            return Ok(None);
+        }
+        let all = Said::by(&self.conjuncts);
         for (k, extent) in self.bound.iter().enumerate() {
             let i = IndexId::from_index(dims.len() + k);
             let own: Vec<&Pred> = self.conjuncts.iter().filter(|p| p.mentions(i)).collect();
@@ -374,7 +383,7 @@ impl Clause {
                 let mut said = true;
                 for p in &own {
                     let p = p.substitute(&|j| (j == i).then(|| other.into()))?;
-                    said &= p.is_true() || self.conjuncts.contains(&p);
+                    said &= all.implies(&p);
                     if !said {
                         break;
                     }

@@ -3,7 +3,7 @@
 use super::largest::Largest;
 use super::sums::Contraction;
 use super::{Build, Context, MAX_WEIGHT, Presenter, Task, bug};
-use crate::base::{Id, IndexId, ParamId, VarId};
+use crate::base::{Id, IndexId, ParamId, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size};
 use crate::scalar::Number;
@@ -54,7 +54,8 @@ impl Presenter<'_> {
                 let mut summands = 0;
                 let mut guards = Vec::with_capacity(sides.len());
                 for (p, y) in sides {
-                    let guard = self.pred(&self.unsaid(*y, p), &place)?;
+                    let unsaid = self.unsaid(*y, p);
+                    let guard = self.pred(&unsaid, &place)?;
                     guards.push(self.simplify(&guard, context));
                 }
                 for (at, (_, y)) in sides.iter().enumerate().filter(|(at, _)| !guards[*at].is_false()) {
@@ -108,8 +109,9 @@ impl Presenter<'_> {
 
     /// What a guard around a tensor has to say: not that some place is summed, as a sum over no place is 0, nor what the guards of all terms of a
     /// sum of two tensors are cases of.
-    fn unsaid(&self, x: VarId, p: &Pred) -> Pred {
-        let stmt = &self.source.stmts[x];
+    fn unsaid(&mut self, x: VarId, p: &Pred) -> Pred {
+        let source = self.source;
+        let stmt = &source.stmts[x];
         match &stmt.rhs {
             Rhs::Add(sides) if sides.iter().all(|(q, _)| p.has_cases_of(q)) => Pred::True,
             Rhs::Contract { .. } => self.unsaid_of_sum(x, p),
@@ -118,11 +120,11 @@ impl Presenter<'_> {
     }
 
     /// The same of a sum over places, or a multiple of one.
-    fn unsaid_of_sum(&self, x: VarId, p: &Pred) -> Pred {
-        let mut x = x;
-        while let (Some(factor), false) = (self.only_factor(x), self.is_variable(x)) {
-            x = factor;
+    fn unsaid_of_sum(&mut self, x: VarId, p: &Pred) -> Pred {
+        if p.is_true() {
+            return Pred::True;
         }
+        let x = self.end_of_multiples(x);
         let stmt = &self.source.stmts[x];
         match &stmt.rhs {
             Rhs::Contract { sums, guard, .. } if !sums.is_empty() && !self.is_variable(x) => {
@@ -132,6 +134,29 @@ impl Presenter<'_> {
             }
             _ => p.clone(),
         }
+    }
+
+    /// What a tensor is a multiple of a multiple of, and so on: a variable, or no multiple. All statements on the way have the same end, as long as
+    /// none becomes a variable.
+    fn end_of_multiples(&mut self, x: VarId) -> VarId {
+        let (mut at, mut way) = (x, Vec::new());
+        let end = loop {
+            work::charge(1);
+            if let Some((end, _)) = self.ends[at.index()].filter(|(_, late)| *late == self.late_variables) {
+                break end;
+            }
+            match self.only_factor(at).filter(|_| !self.is_variable(at)) {
+                Some(factor) => {
+                    way.push(at);
+                    at = factor;
+                }
+                None => break at,
+            }
+        };
+        for at in way {
+            self.ends[at.index()] = Some((end, self.late_variables));
+        }
+        end
     }
 
     /// What a tensor is a multiple of, element by element.

@@ -1,7 +1,7 @@
 //! Which statements are variables: those with several uses, and those that would be computed more often where they are used.
 
 use super::{Context, MAX_GUARDS, MAX_LOOPS, Presenter};
-use crate::base::{Id, IndexId, ParamId, VarId};
+use crate::base::{Id, IndexId, ParamId, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef};
 use crate::scalar::Number;
@@ -68,6 +68,7 @@ impl Presenter<'_> {
             && let ([], [operand]) = (sums.as_slice(), operands.as_slice())
             && !self.is_variable(x)
         {
+            work::charge(1 + place.len());
             place = operand.indices.iter().filter_map(|i| place.get(i.index()).cloned()).collect();
             x = operand.var;
         }
@@ -77,7 +78,10 @@ impl Presenter<'_> {
     /// Makes a statement a variable that would be computed more often at a place.
     pub(super) fn share_costly(&mut self, x: VarId, place: &[Affine], context: Context) {
         let at = x.index();
-        self.shared[at] = self.shared[at] || !self.plain[at] && !self.is_affordable(x, place, context);
+        if !self.shared[at] && !self.plain[at] && !self.is_affordable(x, place, context) {
+            self.shared[at] = true;
+            self.late_variables += 1;
+        }
     }
 
     /// Whether writing a statement here does not repeat its work: it has none, or every loop around is one of its axes, or makes a single

@@ -28,8 +28,11 @@
 //! `[exists b < B. tok(b, v)]`, the rows of a large table that a batch reads, stays. Whether one of several tests of computed numbers holds is
 //! not asked before a product without a sum.
 
+mod readings;
+
 use std::cell::{LazyCell, RefCell};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use crate::base::{Id as _, IndexId, SideTable, VarId, work};
 use crate::error::Result;
@@ -39,6 +42,7 @@ use crate::solver::Facts;
 use crate::tssa::print::rhs_text;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs, Stmt};
 
+use self::readings::{Element, Factors, Held, Reading, Scope, common_sizes, guard_reads};
 use super::Options;
 use super::cost::Model;
 use super::encode::partial_sums;
@@ -56,6 +60,9 @@ const MAX_DEPTH: usize = 3;
 
 /// The same, where one of several tests of computed numbers holds: those of the terms of a sum.
 const MAX_DEPTH_OF_TESTS: usize = 8;
+
+/// How many facts about sizes readers tell what they read: in a chain of matrices of different sizes each would add one.
+const MAX_SIZES: usize = 64;
 
 /// How many cases are looked at where sums are not zero.
 const MAX_CASES: usize = 4;
@@ -144,33 +151,6 @@ pub(super) fn without_needless_guards(
     Ok((program, weakened))
 }
 
-/// An element of a statement.
-type Element = (VarId, Vec<Affine>);
-
-/// A place at which a statement is read: at which indices, and what holds there. Where one of the factors is zero the result is zero,
-/// whatever finite number is read; what is read is finite.
-#[derive(Clone)]
-struct Reading {
-    at: Vec<Affine>,
-    ranges: Vec<(IndexId, Size)>,
-    holds: Vec<Pred>,
-    factors: Factors,
-    /// How many of the ranges are axes of the reader, and not summed.
-    rank: usize,
-    /// Whether a NaN of the reader is one of a result.
-    seen: bool,
-}
-
-/// The elements that make a product zero where they are, by what is trusted to be finite.
-#[derive(Clone, Default)]
-struct Factors([Vec<Element>; 4]);
-
-impl Factors {
-    fn by(&self, trust: Trust) -> &[Element] {
-        &self.0[trust as usize]
-    }
-}
-
 /// What is trusted to be finite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trust {
@@ -251,8 +231,8 @@ impl Pass<'_, '_, '_> {
             let ranges = slots(&program.stmts[*x].dims);
             let at = Affine::indices(&ranges);
             let rank = ranges.len();
-            let (holds, factors) = (Vec::new(), Factors::default());
-            readings[*x].push(Reading { at, ranges, holds, factors, rank, seen: true });
+            let scope = Rc::new(Scope { ranges, factors: Factors::default(), rank });
+            readings[*x].push(Reading { at, scope, holds: Vec::new(), seen: true });
         }
         let mut changed = false;
         let names = LazyCell::new(|| program.stmt_names());
@@ -283,8 +263,9 @@ impl Pass<'_, '_, '_> {
                     trusts_data: self.trusts_data,
                 });
             }
+            let known = Held::all(known);
             for (operand, mut reading) in self.reads(&stmt) {
-                reading.holds.extend(known.iter().cloned());
+                reading.holds.push(known.clone());
                 reading.seen = self.seen[x];
                 readings[operand].push(reading);
             }
@@ -439,15 +420,18 @@ impl Pass<'_, '_, '_> {
     fn holds_for_readers(&mut self, p: &Pred, own: &[(IndexId, Size)], readings: &[Reading]) -> Result<bool> {
         let proved = self.obligations.len();
         let mut trusts_data = false;
-        for Reading { at, ranges, holds, factors, rank, seen } in readings {
+        for reading in readings {
+            let Reading { at, scope, seen, .. } = reading;
+            let Scope { ranges, factors, rank } = &**scope;
             let summed: Vec<(IndexId, Size)> =
                 own.iter().skip(at.len()).map(|(_, n)| (self.fresh_index(), n.clone())).collect();
             let places: Vec<Affine> = at.iter().cloned().chain(summed.iter().map(|(i, _)| Affine::index(*i))).collect();
             let goal = self.fresh(p)?.substitute(&|i| places.get(i.index()).cloned())?;
             let ranges: Vec<(IndexId, Size)> = ranges.iter().cloned().chain(summed).collect();
+            let holds = reading.preds();
             let mut holds_for_it = false;
             for trust in self.allowed(&goal, *rank, *seen) {
-                holds_for_it = self.proves(goal.clone(), *trust, &ranges, holds, factors.by(*trust))?;
+                holds_for_it = self.proves(goal.clone(), *trust, &ranges, &holds, factors.by(*trust))?;
                 if holds_for_it {
                     trusts_data |= trust.is_of_data();
                     break;
@@ -565,15 +549,12 @@ impl Pass<'_, '_, '_> {
         let may_be_guarded = |x: VarId| !matches!(self.program.stmts[x].rhs, Rhs::Input { .. } | Rhs::Number(_));
         let gens = slots(&stmt.dims);
         let here = Affine::indices(&gens);
-        let around = Reading {
-            at: Vec::new(),
-            ranges: gens,
-            holds: Vec::new(),
-            factors: Factors::default(),
-            rank: here.len(),
-            seen: true,
+        let scope = Scope { ranges: gens, factors: Factors::default(), rank: here.len() };
+        let around = Reading { at: Vec::new(), scope: Rc::new(scope), holds: Vec::new(), seen: true };
+        let under = |guard: &Pred| {
+            let holds = vec![Held::all(vec![guard.clone()])];
+            Reading { at: here.clone(), holds, ..around.clone() }
         };
-        let under = |guard: &Pred| Reading { at: here.clone(), holds: vec![guard.clone()], ..around.clone() };
         match &stmt.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => {}
             Rhs::Add(sides) => {
@@ -590,13 +571,14 @@ impl Pass<'_, '_, '_> {
             }
             Rhs::Contract { sums, guard, operands } => {
                 let all: Vec<Size> = stmt.dims.iter().chain(sums).cloned().collect();
-                let around = Reading { ranges: slots(&all), ..around };
+                let within = |factors: Factors| Rc::new(Scope { ranges: slots(&all), factors, rank: here.len() });
+                let holds = vec![Held::all(vec![guard.clone()])];
                 for (k, operand) in operands.iter().enumerate().filter(|(_, operand)| may_be_guarded(operand.var)) {
                     let (x, at) = element(operand);
-                    let (holds, factors) = (vec![guard.clone()], self.zeros(operands, k, here.len()));
-                    found.push((x, Reading { at, holds, factors, ..around.clone() }));
+                    let scope = within(self.zeros(operands, k, here.len()));
+                    found.push((x, Reading { at, scope, holds: holds.clone(), seen: true }));
                 }
-                let around = Reading { factors: self.zeros(operands, operands.len(), here.len()), ..around };
+                let around = Reading { scope: within(self.zeros(operands, operands.len(), here.len())), ..around };
                 guard_reads(self.program, guard, &around, &mut found);
             }
         }
@@ -712,58 +694,6 @@ pub(super) fn is_about_sizes(p: &Pred) -> bool {
 /// Whether a predicate says that one of several holds, some of which test numbers of computed tensors.
 fn is_one_of_tests(p: &Pred) -> bool {
     matches!(p, Pred::Any(_)) && p.reads_computed()
-}
-
-/// The facts about sizes that hold at all readings.
-fn common_sizes(readings: &[Reading]) -> Vec<Pred> {
-    let facts = |reading: &Reading| -> Vec<Pred> {
-        let not_empty = |(_, n): &(IndexId, Size)| n.add_constant(-1).map(Pred::non_negative).ok();
-        let holds = reading.holds.iter().flat_map(|p| p.conjuncts()).filter(|p| is_about_sizes(p)).cloned();
-        reading.ranges.iter().filter_map(not_empty).chain(holds).collect()
-    };
-    let mut each = readings.iter().map(facts);
-    let mut common: Vec<Pred> = Vec::new();
-    for p in each.next().unwrap_or_default() {
-        // The sizes of a chain of statements are few, however long it is.
-        if !common.contains(&p) {
-            common.push(p);
-        }
-    }
-    each.for_each(|others| common.retain(|p| others.contains(p)));
-    common
-}
-
-/// What a guard reads as relations, given what holds around it: what stands beside an atom holds, or the atom does not matter.
-fn guard_reads(program: &Program, p: &Pred, around: &Reading, found: &mut Vec<(VarId, Reading)>) {
-    match p {
-        Pred::All(ps) => {
-            for (at, part) in ps.iter().enumerate().filter(|(_, part)| part.reads_computed()) {
-                let mut inner = around.clone();
-                inner.holds.extend(ps.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone()));
-                guard_reads(program, part, &inner, found);
-            }
-        }
-        Pred::Any(ps) => ps.iter().for_each(|p| guard_reads(program, p, around, found)),
-        Pred::Exists { index, extent, body } => {
-            let mut inner = around.clone();
-            inner.ranges.push((*index, extent.clone()));
-            guard_reads(program, body, &inner, found);
-        }
-        Pred::Relation { relation: RelationRef::Computed { var, view }, args, .. } => {
-            let reading = match view {
-                View::Support => Reading { at: args.clone(), ..around.clone() },
-                // A row is read as a whole to find its largest element.
-                View::ArgMax | View::ArgMin => {
-                    let ranges = slots(&program.stmts[*var].dims);
-                    let at = Affine::indices(&ranges);
-                    let holds = common_sizes(std::slice::from_ref(around));
-                    Reading { at, rank: ranges.len(), ranges, holds, factors: Factors::default(), seen: true }
-                }
-            };
-            found.push((*var, reading));
-        }
-        _ => {}
-    }
 }
 
 /// The program of other statements.

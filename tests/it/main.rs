@@ -8,6 +8,7 @@ mod broken_texts;
 mod cache;
 mod campaign;
 mod certificates;
+mod chains;
 mod cli;
 mod constants;
 mod csc;
