@@ -292,13 +292,14 @@ pub(crate) fn count_text(signature: &Signature, names: &StmtNames, count: &Count
 }
 
 impl Program {
-    /// Distinct names for the statements. Parameters have their own.
+    /// Distinct names for the statements. A parameter that was given its own name keeps it, whatever else has the name.
     pub fn stmt_names(&self) -> StmtNames {
-        let param = |x: VarId| match &self.stmts.get(x)?.rhs {
-            Rhs::Input { param, path } if path.is_empty() => Some(self.signature.params.get(*param)?.name.as_str()),
-            _ => None,
+        let param = |x: VarId, suggested: &str| {
+            let Rhs::Input { param, path } = &self.stmts.get(x)?.rhs else { return None };
+            let own = self.signature.params.get(*param)?.name.as_str();
+            (path.is_empty() && suggested == own).then_some(own)
         };
-        StmtNames::new(&self.signature, self.names.iter().map(|(x, name)| (name.as_str(), param(x))))
+        StmtNames::new(&self.signature, self.names.iter().map(|(x, name)| (name.as_str(), param(x, name))))
     }
 }
 
