@@ -239,7 +239,18 @@ impl<P: Checked> Checks<'_, P> {
         let (identity, others) = match self.given {
             false => {
                 let found = check::check(program, forward, adjoint, at, direction, seeds, judge)?;
-                let complex_step = found.complex_step.ok_or("a function has no complex value here");
+                let complex_step = match found.complex_step {
+                    None => Err("a function has no complex value here"),
+                    Some(figure) if figure.ratio() > COMPLEX_STEP => {
+                        let kink = check::has_kink(program, at, direction, figure.scale, judge)?;
+                        if kink {
+                            Err("the program has a kink here, of which the step takes one side")
+                        } else {
+                            Ok(figure)
+                        }
+                    }
+                    Some(figure) => Ok(figure),
+                };
                 let differences =
                     found.finite_differences.ok_or("the program has a kink here, where no step is short enough");
                 (found.adjoint_identity, [Ok(found.dual_numbers), complex_step, differences])

@@ -118,25 +118,50 @@ pub fn library(source: &str) -> Result<Library, Unavailable> {
         notes.extend(cache.path(&key).map(|path| Note::Recompiled { path, why }));
         None
     });
-    let work = cache.work().map_err(|(place, why)| Unavailable::Cache(place.display().to_string(), why))?;
-    let failed = |error: io::Error| Unavailable::Cache(work.path("").display().to_string(), error.to_string());
-    let mut kept = cache.path(&key);
-    match known {
-        Some(library) => std::fs::write(work.path(LIBRARY), library).map_err(failed)?,
-        None => {
-            cache.sweep();
-            compile(&compiler, source, &work)?;
-            let library = std::fs::read(work.path(LIBRARY)).map_err(failed)?;
-            if let Err(error) = cache.keep(&key, library, &work) {
-                kept = None;
-                notes.push(Note::NotKept { why: error.to_string() });
-            }
+    let no_folder = |(place, why): (PathBuf, String)| Unavailable::Cache(place.display().to_string(), why);
+    let mut work = cache.work().map_err(no_folder)?;
+    let mut made = fill(&compiler, source, &cache, known.as_deref(), &work);
+    // Where the cache is, there may be no room, which a compiler says in words of its own.
+    let mut no_room = None;
+    if let Err(Unavailable::Cache(..) | Unavailable::Refused(_)) = made
+        && cache.holds(&work)
+        && let Ok(other) = Cache::temporary()
+    {
+        let again = fill(&compiler, source, &cache, known.as_deref(), &other);
+        if again.is_ok() {
+            no_room = Some(format!("{} does not work in {}", compiler.name(), work.path("").display()));
         }
+        (work, made) = (other, again);
+    }
+    let mut kept = cache.path(&key);
+    if let Some(library) = made?
+        && let Err(error) = cache.keep(&key, library, &work)
+    {
+        kept = None;
+        notes.push(Note::NotKept { why: no_room.unwrap_or_else(|| error.to_string()) });
     }
     if let Cache::Memory(why) = cache {
         notes.push(Note::NotKept { why });
     }
     Ok(Library { work, kept, notes })
+}
+
+/// Puts a library into a folder to load it from: one that is known, or one that is compiled now, which is returned then.
+fn fill(
+    compiler: &Compiler,
+    source: &str,
+    cache: &Cache,
+    known: Option<&[u8]>,
+    work: &Work,
+) -> Result<Option<Vec<u8>>, Unavailable> {
+    let failed = |error: io::Error| Unavailable::Cache(work.path("").display().to_string(), error.to_string());
+    if let Some(library) = known {
+        std::fs::write(work.path(LIBRARY), library).map_err(failed)?;
+        return Ok(None);
+    }
+    cache.sweep();
+    compile(compiler, source, work)?;
+    std::fs::read(work.path(LIBRARY)).map(Some).map_err(failed)
 }
 
 fn compile(compiler: &Compiler, source: &str, work: &Work) -> Result<(), Unavailable> {

@@ -1,6 +1,6 @@
 //! The source of a program: what it is given, its nests, vectors, and a list of what is passed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use super::items;
@@ -8,7 +8,7 @@ use super::rust::{Emitter, fills, plain};
 use super::tile::Registers;
 use crate::base::Id;
 use crate::error::{Error, Result};
-use crate::loops::{Program, Rounded};
+use crate::loops::{Buffer, BufferKind, Program, Rounded};
 use crate::scalar::Function;
 
 /// The text of what a kernel is given.
@@ -169,7 +169,7 @@ fn lengths(program: &Program, text: &mut String) {
     let list = |names: Vec<String>| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     let sizes: Vec<String> = program.signature.sizes.values().map(|name| plain(name)).collect();
     let relations: Vec<String> = program.signature.relations.values().map(|r| plain(&r.name)).collect();
-    let buffers: Vec<String> = program.buffers.values().map(|b| plain(&b.name)).collect();
+    let buffers = buffer_names(program);
     let (s, r, b) = (sizes.len(), relations.len(), buffers.len());
     let _ =
         writeln!(text, "\n/// The names of the sizes, in order.\npub const SIZES: [&str; {s}] = [{}];", list(sizes));
@@ -210,6 +210,29 @@ fn lengths(program: &Program, text: &mut String) {
     text.push_str("    ]\n}\n");
 }
 
+/// Distinct names for the buffers, by which callers find them. Parameters have theirs, results theirs where no parameter has it, and workspaces
+/// what is left; the others get a number.
+fn buffer_names(program: &Program) -> Vec<String> {
+    let rank = |buffer: &Buffer| match buffer.kind {
+        BufferKind::Param(..) => 0,
+        BufferKind::Output(..) => 1,
+        BufferKind::Workspace | BufferKind::Held(_) => 2,
+    };
+    let mut buffers: Vec<(usize, &Buffer)> = program.buffers.values().enumerate().collect();
+    // A name that is written as it is comes before one that only becomes the same.
+    buffers.sort_by_key(|(_, buffer)| (rank(buffer), plain(&buffer.name) != buffer.name));
+    let mut taken = BTreeSet::new();
+    let mut names = vec![String::new(); buffers.len()];
+    for (at, buffer) in buffers {
+        let name = plain(&buffer.name);
+        let numbered = (2..).map(|k: usize| format!("{name}_{k}"));
+        let free = std::iter::once(name.clone()).chain(numbered).find(|name| !taken.contains(name)).unwrap_or(name);
+        taken.insert(free.clone());
+        names[at] = free;
+    }
+    names
+}
+
 /// What is passed, in order.
 fn legend(program: &Program, functions: &[Function], text: &mut String) {
     text.push_str("\n// sizes:\n");
@@ -223,13 +246,13 @@ fn legend(program: &Program, functions: &[Function], text: &mut String) {
         let _ = writeln!(text, "//   {k}: {:?} of {relation}, sorted by axes {}", array.part, axes.join(", "));
     }
     text.push_str("// buffers:\n");
-    for (k, buffer) in program.buffers.values().enumerate() {
+    for (k, (buffer, name)) in program.buffers.values().zip(buffer_names(program)).enumerate() {
         let entries = buffer.entries.and_then(|r| program.signature.relations.get(r));
         let entries = entries.map(|r| format!("entries of {}", plain(&r.name)));
         let dims = buffer.dims.iter().map(|n| program.affine_text(n));
         let axes: Vec<String> = entries.into_iter().chain(dims).collect();
         let single = if buffer.precision.is_double() { "" } else { " in single precision" };
-        let _ = writeln!(text, "//   {k}: {:?} {}[{}]{single}", buffer.kind, plain(&buffer.name), axes.join(", "));
+        let _ = writeln!(text, "//   {k}: {:?} {name}[{}]{single}", buffer.kind, axes.join(", "));
     }
     if !functions.is_empty() {
         text.push_str("// functions called back:\n");

@@ -8,6 +8,9 @@ use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
 use crate::loops::{Cond, Decision, List, Part, Real, Segment, Stmt};
 use crate::solver::Relations;
 
+/// How many comparisons are tests inside of each other, each of which knows that the ones before hold.
+const ONE_BY_ONE: usize = 32;
+
 /// What a search has found.
 pub(super) struct Found {
     /// The place in a view; negative where there is none.
@@ -61,52 +64,88 @@ impl Nester<'_> {
 
     /// Runs `body` where all of these hold, and nowhere else.
     pub fn guarded(&mut self, conjuncts: &[Pred], body: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        let Some((first, rest)) = conjuncts.split_first() else { return body(self) };
-        if self.holds(first) {
-            return self.guarded(rest, body);
-        }
-        if first.is_false() {
-            return Ok(());
-        }
-        if let Pred::All(ps) = first {
-            return self.guarded(&[ps, rest].concat(), body);
-        }
-        if let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = first {
-            if self.entry(*relation, args).is_some() {
-                return self.guarded(rest, body);
-            }
-            if let Some((same, entry)) = self.beside_target(*relation, args)? {
-                return self.test(Cond::Zero(same), &mut |nester| {
-                    nester.know(first);
-                    nester.remember_entry(*relation, args, entry.clone());
-                    nester.know_ranges(*relation, args);
-                    nester.guarded(rest, body)
-                });
-            }
-            let ranges = self.source_ranges(*relation, args)?;
-            if !ranges.is_empty() {
-                return self.guarded(&[&ranges, conjuncts].concat(), body);
-            }
-            let found = self.locate(*relation, args)?;
-            return self.test(Cond::NonNegative(found.node.clone()), &mut |nester| {
-                nester.know(first);
-                let entry = nester.entry_at(*relation, &found);
-                nester.remember_entry(*relation, args, entry);
-                nester.know_ranges(*relation, args);
-                nester.guarded(rest, body)
+        if let Some((comparisons, rest)) = self.comparisons(conjuncts) {
+            let conds = comparisons.iter().map(|p| self.cond(p)).collect::<Result<_>>()?;
+            return self.test(Cond::All(conds), &mut |nester| {
+                comparisons.iter().for_each(|p| nester.know(p));
+                nester.guarded(&rest, body)
             });
         }
-        if let Some(told) = self.of_target(first)? {
-            return self.guarded(&[told], &mut |nester| {
-                nester.know(first);
-                nester.guarded(rest, body)
-            });
+        let mut waiting = conjuncts;
+        while let Some((first, rest)) = waiting.split_first() {
+            waiting = rest;
+            if self.holds(first) {
+                continue;
+            }
+            match first {
+                p if p.is_false() => return Ok(()),
+                Pred::All(ps) => return self.guarded(&[ps, rest].concat(), body),
+                Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } => {
+                    if self.entry(*relation, args).is_some() {
+                        continue;
+                    }
+                    let beside = self.beside_target(*relation, args)?;
+                    if beside.is_none() {
+                        let ranges = self.source_ranges(*relation, args)?;
+                        if !ranges.is_empty() {
+                            let first = std::slice::from_ref(first);
+                            return self.guarded(&[&ranges, first, rest].concat(), body);
+                        }
+                    }
+                    return self.at_tuple(first, *relation, args, beside, &mut |nester| nester.guarded(rest, body));
+                }
+                p => {
+                    let mut inside = |nester: &mut Self| {
+                        nester.know(p);
+                        nester.guarded(rest, body)
+                    };
+                    if let Some(told) = self.of_target(p)? {
+                        return self.guarded(&[told], &mut inside);
+                    }
+                    let cond = self.cond(p)?;
+                    return self.test(cond, &mut inside);
+                }
+            }
         }
-        let cond = self.cond(first)?;
+        body(self)
+    }
+
+    /// Runs `body` where a relation holds, whose entry it knows: where the target that is `beside` it is the one asked for, or a search finds it.
+    fn at_tuple(
+        &mut self,
+        atom: &Pred,
+        relation: RelationId,
+        args: &[Affine],
+        beside: Option<(Affine, Affine)>,
+        body: &mut dyn FnMut(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let (cond, known, found) = match beside {
+            Some((same, entry)) => (Cond::Zero(same), Some(entry), None),
+            None => {
+                let found = self.locate(relation, args)?;
+                (Cond::NonNegative(found.node.clone()), None, Some(found))
+            }
+        };
         self.test(cond, &mut |nester| {
-            nester.know(first);
-            nester.guarded(rest, body)
+            nester.know(atom);
+            let entry = known.clone().or_else(|| found.as_ref().map(|found| nester.entry_at(relation, found)));
+            let entry = entry.ok_or_else(|| Error::bug(PASS, "a tuple without an entry"))?;
+            nester.remember_entry(relation, args, entry);
+            nester.know_ranges(relation, args);
+            body(nester)
         })
+    }
+
+    /// Those of many conjuncts that compare indices, and are not known to hold, and the others; nothing where there are few of the former. They need
+    /// nothing computed before, so one test of all of them does, and as many tests inside of each other are avoided.
+    fn comparisons(&mut self, conjuncts: &[Pred]) -> Option<(Vec<Pred>, Vec<Pred>)> {
+        let compares = |p: &Pred| matches!(p, Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_));
+        if conjuncts.iter().filter(|p| compares(p)).count() <= ONE_BY_ONE {
+            return None;
+        }
+        let (comparisons, rest): (Vec<Pred>, Vec<Pred>) = conjuncts.iter().cloned().partition(compares);
+        let comparisons: Vec<Pred> = comparisons.into_iter().filter(|p| !self.holds(p)).collect();
+        (comparisons.len() > ONE_BY_ONE).then_some((comparisons, rest))
     }
 
     /// What says the same as `exists c. m(a, c) and p(c)` where `a` is a source of the map: `p(m(a))`.

@@ -75,7 +75,7 @@ const PASS: &str = "lower";
 /// Lowers a program to one nest for each stored tensor.
 ///
 /// # Errors
-/// [`Error::Overflow`] and [`Error::Bug`].
+/// [`Error::Limit`] for nests of too many levels, [`Error::Overflow`] and [`Error::Bug`].
 pub fn lower(program: &tssa::Program) -> Result<loops::Program> {
     nests(program, plan::plan(program)?)
 }

@@ -211,7 +211,9 @@ impl Plan {
             if let Rhs::Input { param, path } = &stmt.rhs {
                 let leaves = program.signature.types.leaves(program.signature.params[*param].ty)?;
                 let leaf = leaves.iter().position(|leaf| leaf.path == *path).unwrap_or(0);
-                self.given(program, x, BufferKind::Param(*param, leaf), self.names.get(x));
+                let own = || program.signature.params[*param].name.clone();
+                let name = if path.is_empty() { own() } else { self.names.get(x) };
+                self.given(program, x, BufferKind::Param(*param, leaf), name);
                 continue;
             }
             if let Rhs::Map { function, args, .. } = &stmt.rhs

@@ -547,7 +547,10 @@ impl<'a> Nester<'a> {
     fn sides(&self, open: &Open) -> Result<Option<(usize, Vec<Vec<Pred>>)>> {
         for (at, p) in open.conjuncts.iter().enumerate() {
             match p {
-                Pred::NonZero(a) if open.unbound.iter().filter(|(i, _)| a.mentions(*i)).count() == 1 => {
+                Pred::NonZero(a)
+                    if 2 * open.sides <= MAX_SIDES
+                        && open.unbound.iter().filter(|(i, _)| a.mentions(*i)).count() == 1 =>
+                {
                     let below = Pred::non_negative(a.scale(-1)?.add_constant(-1)?);
                     let above = Pred::non_negative(a.add_constant(-1)?);
                     return Ok(Some((at, vec![flat(&below), flat(&above)])));

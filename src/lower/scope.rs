@@ -11,6 +11,9 @@ use crate::loops::{self, Array, ArrayId, Decision, Part, Place, Real, RealId, Se
 use crate::solver::Facts;
 use crate::tssa::Program;
 
+/// How many scopes may be open at a time: lowering and what looks at nests recurse on them.
+const MAX_NESTING: usize = 128;
+
 /// A scope under construction.
 pub(super) struct Scope {
     /// Whether it is a test, which runs at most once, and not a loop.
@@ -169,10 +172,17 @@ impl<'a> Nester<'a> {
     }
 
     /// The statements that are emitted in a scope of their own.
+    ///
+    /// # Errors
+    /// [`Error::Limit`] for a scope that is too deep inside of others; those of `fill`.
     pub fn body(&mut self, is_test: bool, fill: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<Vec<Stmt>> {
+        let depth = self.scopes.len() + 1;
+        if depth > MAX_NESTING {
+            let what = "loops and tests inside of each other";
+            return Err(Error::Limit { what, limit: MAX_NESTING as u64, found: depth as u64 });
+        }
         let facts = self.scope().facts.clone();
         self.scopes.push(Scope::new(is_test, facts));
-        let depth = self.scopes.len();
         fill(self)?;
         if self.scopes.len() != depth {
             return Err(Error::bug(PASS, "scopes are not closed in order"));

@@ -483,10 +483,7 @@ pub fn finite_differences<P: Subject>(
     direction: &Assignment<f64>,
     judge: Judge<'_, P>,
 ) -> Result<Option<Figure>> {
-    let along = |step: f64| -> Result<Vec<f64>> {
-        let values = judge.run(primal, &along(at, direction, |x| x, |x, dx| x + step * dx)?, None)?;
-        Ok(values.iter().flatten().flat_map(Leaf::values).copied().collect())
-    };
+    let along = |step: f64| values_along(primal, at, direction, step, judge);
     let tangents = judge.tangents(forward, at, direction)?;
     let mut h = step(direction);
     let mut found = Differences::of(&along, h)?;
@@ -502,6 +499,32 @@ pub fn finite_differences<P: Subject>(
         return Ok((!is_kink).then_some(figure));
     }
     Ok(None)
+}
+
+/// Whether the program has a kink here, which slopes of this size show: there the complex step takes one side, and derivatives may take another.
+///
+/// # Errors
+/// As [`Subject::evaluate`].
+pub fn has_kink<P: Subject>(
+    primal: &P,
+    at: &Environment<f64>,
+    direction: &Assignment<f64>,
+    scale: f64,
+    judge: Judge<'_, P>,
+) -> Result<bool> {
+    is_kink(&|h| values_along(primal, at, direction, h, judge), step(direction) / 64.0, scale)
+}
+
+/// All numbers of the results a step along the direction away.
+fn values_along<P: Subject>(
+    primal: &P,
+    at: &Environment<f64>,
+    direction: &Assignment<f64>,
+    step: f64,
+    judge: Judge<'_, P>,
+) -> Result<Vec<f64>> {
+    let values = judge.run(primal, &along(at, direction, |x| x, |x, dx| x + step * dx)?, None)?;
+    Ok(values.iter().flatten().flat_map(Leaf::values).copied().collect())
 }
 
 /// Slopes of all results, and the least one that the terms of which they are made resolve.

@@ -31,13 +31,19 @@ pub struct StmtNames {
 }
 
 impl StmtNames {
-    /// The names suggested, made distinct; `t0`, `t1`, .. where there are none.
-    pub fn new<'a>(signature: &Signature, suggested: impl Iterator<Item = &'a str>) -> Self {
-        let mut taken: FxHashSet<String> = signature.sizes.values().cloned().collect();
+    /// The names suggested, made distinct; `t0`, `t1`, .. where there are none. Statements come as in
+    /// [`beside_params`](Self::beside_params): callers know parameters by their names, so nothing else takes these.
+    pub(crate) fn new<'a>(signature: &Signature, stmts: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Self {
+        let params = signature.params.values().map(|p| p.name.clone());
+        let mut taken: FxHashSet<String> = signature.sizes.values().cloned().chain(params).collect();
         let mut used: FxHashMap<String, usize> = FxHashMap::default();
         let mut names = Arena::new();
-        for (at, name) in suggested.enumerate() {
-            let base = if name.is_empty() { format!("t{at}") } else { name.to_owned() };
+        for (at, (suggested, param)) in stmts.enumerate() {
+            if let Some(param) = param {
+                names.push(param.to_owned());
+                continue;
+            }
+            let base = if suggested.is_empty() { format!("t{at}") } else { suggested.to_owned() };
             let count = used.entry(base.clone()).or_insert(0);
             let mut candidate = if *count == 0 { base.clone() } else { format!("{base}_{}", *count + 1) };
             while taken.contains(&candidate) {
@@ -286,9 +292,14 @@ pub(crate) fn count_text(signature: &Signature, names: &StmtNames, count: &Count
 }
 
 impl Program {
-    /// Distinct names for the statements.
+    /// Distinct names for the statements. A parameter that was given its own name keeps it, whatever else has the name.
     pub fn stmt_names(&self) -> StmtNames {
-        StmtNames::new(&self.signature, self.names.values().map(String::as_str))
+        let param = |x: VarId, suggested: &str| {
+            let Rhs::Input { param, path } = &self.stmts.get(x)?.rhs else { return None };
+            let own = self.signature.params.get(*param)?.name.as_str();
+            (path.is_empty() && suggested == own).then_some(own)
+        };
+        StmtNames::new(&self.signature, self.names.iter().map(|(x, name)| (name.as_str(), param(x, name))))
     }
 }
 

@@ -342,6 +342,32 @@ fn killed_compilations_leave_nothing_for_ever() {
     }
 }
 
+/// A compiler that fails beside the cache as on a full disk, and works among temporary files.
+#[test]
+fn where_the_cache_has_no_room_temporary_files_do() {
+    let place = Place::new();
+    let full = |then: &str| {
+        let log = place.at("log");
+        let text = format!("echo \"$@\" >> '{}'\ncase \"$*\" in */work/*) {then};; esac\n", log.display());
+        script(&place.at("full"), &format!("{text}exec {} \"$@\"", compiler()));
+    };
+    for then in ["echo 'error: No space left on device (os error 28)' >&2; exit 1", "exit 0"] {
+        full(then);
+        let why = format!("compiled kernels are not kept: {} does not work in ", place.at("full").display());
+        // On the disk of the test there is room, so that what was compiled elsewhere may be kept.
+        let outcome = place.run(|command| command.env("RUSTC", place.at("full")));
+        assert!(outcome.fine && outcome.out == VALUE, "{outcome:?}");
+        assert!(outcome.err.is_empty() || outcome.err.contains(&why), "{outcome:?}");
+        assert!(place.names("home/.cache/iverson/work").is_empty() && place.names("tmp").is_empty());
+    }
+    // A compiler that fails is asked for its version.
+    assert_eq!(place.calls(), 5);
+    // A source that is refused everywhere is said to be.
+    script(&place.at("full"), "case $1 in -vV) exit 0;; esac\necho 'no such thing' >&2; exit 1");
+    let outcome = place.run(|command| command.env("RUSTC", place.at("full")));
+    assert!(!outcome.fine && outcome.err.contains("no such thing"), "{outcome:?}");
+}
+
 /// As a proxy without a toolchain.
 #[test]
 fn a_compiler_that_does_not_run_is_named() {

@@ -584,6 +584,12 @@ fn check_derivative() {
         2,
         "{out}"
     );
+    // Differences on both sides make up for each other there, and the complex step takes one side.
+    std::fs::write(place.path("fold.iv"), "param x : [n] real\nsum i < n. abs(x[i])\n").expect("it is written");
+    std::fs::write(place.path("zero.csv"), "0\n1\n-2\n").expect("it is written");
+    let out = place.good("check-derivative fold.iv --input x=zero.csv");
+    assert_eq!(out.matches("by complex step").count(), 2, "{out}");
+    assert_eq!(out.matches("the program has a kink here, of which the step takes one side").count(), 2, "{out}");
     // A derivative that is wrong: the program's own function lies about it.
     std::fs::write(place.path("lie.iv"), "fun f(a) = a^2 with (a)\nparam x : real\nf(x)\n").expect("it is written");
     let Outcome { code, out, err } = place.run("check-derivative lie.iv --scalar x=3");

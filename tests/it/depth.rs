@@ -15,10 +15,11 @@ use std::fmt::Write;
 use std::time::{Duration, Instant};
 
 use iverson::builder::{Builder, Expr, generate, let_, sum};
+use iverson::ir::codegen::source::{Target, source};
 use iverson::ir::diff::{self, Options, Seed};
 use iverson::ir::reference::count::{cost_io, count_term, count_tssa};
 use iverson::ir::reference::{Environment, Limits, Partials};
-use iverson::ir::stages::check;
+use iverson::ir::stages::{Stages, check};
 use iverson::ir::surface::ast::Ast;
 use iverson::ir::{normalize, present, surface, term, tssa};
 use iverson::tensor::{Inputs, Value, bind};
@@ -634,4 +635,22 @@ fn million() {
             println!("  {:.1} s", clock.times.iter().map(|(_, t)| t.as_secs_f64()).sum::<f64>());
         });
     }
+}
+
+/// Thousands of conjuncts in one bracket: comparisons are one test, and tests of relations that would be inside of each other are refused.
+#[test]
+fn many_conjuncts() {
+    let joined = |count: usize, conjunct: &dyn Fn(usize) -> String| -> String {
+        (0..count).map(conjunct).collect::<Vec<_>>().join(" and ")
+    };
+    let compared = format!("param x : [n] real\nsum i < n. [{}] * x[i]", joined(10_000, &|k| format!("i != {k}")));
+    let relation = "param x : [n] real\nrel E : [n, m]\nassume m >= 3000\n";
+    let related = format!("{relation}sum i < n. [{}] * x[i]", joined(3000, &|k| format!("E(i, {k})")));
+    on_small_stack(move || {
+        let nests = compile(&compared).loops(&mut Stages::new()).expect("it lowers");
+        assert!(nests.to_string().contains("out value"));
+        source(&nests, Target::Module).expect("it is written");
+    });
+    let refused = on_small_stack(move || compile(&related).loops(&mut Stages::new())).expect_err("it is too deep");
+    assert_eq!(refused.to_string(), "loops and tests inside of each other: 129 is over the limit of 128");
 }

@@ -15,6 +15,7 @@ mod csc;
 mod dependents;
 mod depth;
 mod derivation;
+mod emitted_names;
 mod errors;
 mod examples;
 mod expected;

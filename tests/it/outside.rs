@@ -4,6 +4,17 @@ use std::process::Command;
 
 #[test]
 fn programs_from_outside_agree() {
+    agree(&["--programs", "100", "--seed", "test"]);
+}
+
+/// `a[-q]` and `real(q - 1)` in a definition, where `q` is a size of its own; `(2 * x) * y`, where `2 * x` is too large and a factor leaves the sum.
+#[test]
+fn sizes_of_definitions_and_factors_of_sums() {
+    agree(&["--only", "121", "--seed", "audit20b"]);
+    agree(&["--only", "1941", "--seed", "31"]);
+}
+
+fn agree(programs: &[&str]) {
     let python = ["python3.14", "python3.13", "python3.12", "python3.11", "python3"].into_iter().find(|python| {
         let version = Command::new(python).args(["-c", "import sys; sys.exit(sys.version_info < (3, 11))"]).status();
         version.is_ok_and(|status| status.success())
@@ -17,7 +28,8 @@ fn programs_from_outside_agree() {
     let output = Command::new(python)
         .arg("-B")
         .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/outside/run.py"))
-        .args(["--quick", "--quiet", "--programs", "100", "--seed", "test", "--jobs", "2", "--minimise", "1"])
+        .args(["--quick", "--quiet", "--jobs", "2", "--minimise", "1"])
+        .args(programs)
         .args(["--binary", env!("CARGO_BIN_EXE_iverson"), "--failures"])
         .arg(failures.path())
         .output()

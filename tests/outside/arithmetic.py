@@ -11,13 +11,15 @@ A number is a tuple (v, e, x, f, t):
        ANNIHILATED: what another structural zero annihilated is not finite, or may not be in another order, so that an engine may give
            something else;
        LITERAL: it is made of literals alone; an engine may compute it before, and take what is 0 for the literal
+       OVERFLOWED: it is not finite since a sum or product of finite numbers is too large, and may be finite where that is multiplied by
+           what is small, or added to what is as large, before
     t  derivatives by the inputs that it depends on, {input: (derivative, error)}, or UNDECIDED at a kink that rounding decides
 """
 
 import math
 
 U = 2.0**-53
-STRUCTURAL, ANNIHILATED, EMPTY, LITERAL = 1, 2, 4, 8
+STRUCTURAL, ANNIHILATED, EMPTY, LITERAL, OVERFLOWED = 1, 2, 4, 8, 16
 UNDECIDED = "undecided"
 NONE = {}
 NO_INPUT = ("", None)
@@ -68,7 +70,7 @@ class Arithmetic:
         e = a[1] + b[1]
         if a[3] & STRUCTURAL and b[3] & STRUCTURAL:
             return (0.0, e, 0, (a[3] | b[3]) & ~EMPTY | a[3] & b[3], steep(a, b))
-        f = (a[3] | b[3]) & ANNIHILATED
+        f = (a[3] | b[3]) & (ANNIHILATED | OVERFLOWED)
         if a[3] & STRUCTURAL:
             return (sign * b[0], e, b[2], f, steep(a) or scale(b[4], sign))
         if b[3] & STRUCTURAL:
@@ -76,6 +78,10 @@ class Arithmetic:
         v = a[0] + sign * b[0]
         if math.isinf(v) and HUGE < min(abs(a[0]), abs(b[0])) < INF and (a[0] > 0) != (sign * b[0] > 0):
             # What is too large is not where the other is added before it is rounded, as to a product.
+            f |= ANNIHILATED
+        f |= overflows(v, a, b)
+        if any(c[3] & OVERFLOWED and HUGE < abs(d) and not (c[0] > 0) == (d > 0) for c, d in ((a, sign * b[0]), ((sign * b[0], *b[1:]), a[0]))):
+            # A factor of both that leaves the sum meets a difference.
             f |= ANNIHILATED
         x = exact(max(a[2], b[2]), v) if min(a[2], b[2]) >= 0 else -1
         e = a[1] + b[1] + U * (abs(a[0]) + abs(b[0])) if within(a[0], b[0]) else INF
@@ -99,6 +105,7 @@ class Arithmetic:
                 return (0.0, INF, 0, f | STRUCTURAL, UNDECIDED) if f else (0.0, 0.0, 0, ANNIHILATED | STRUCTURAL, steep(a, b))
             return (0.0, INF if INF in (a[1], b[1]) else 0.0, 0, f | STRUCTURAL, steep(a, b))
         v = a[0] * b[0]
+        f |= overflows(v, a, b) | small(a, b[0]) | small(b, a[0])
         x = exact(a[2] + b[2], v) if min(a[2], b[2]) >= 0 else -1
         e = times(a[0], b[1]) + times(b[0], a[1]) + a[1] * b[1] + U * abs(v)
         if abs(v) < TINY and a[0] != 0.0 and b[0] != 0.0:
@@ -127,6 +134,7 @@ class Arithmetic:
             # A product with the reciprocal, which may be no number.
             return (0.0, 0.0, 0, f | STRUCTURAL | (0 if math.isfinite(b[0]) else ANNIHILATED), steep(a, b))
         r = 1.0 / b[0]
+        f |= overflows(v, a, b) | small(a, r)
         e = times(r, a[1]) + times(times(v, r), b[1]) + 2 * U * abs(v)
         if b[1] >= abs(b[0]) or not within(a[0], r):
             e = INF
@@ -148,6 +156,7 @@ class Arithmetic:
             self.tainted = True
             return (INF, INF, -1, ANNIHILATED, UNDECIDED)
         v, p = power(a[0], k), k * power(a[0], k - 1)
+        f |= overflows(v, a)
         x = exact(a[2] * k, v) if a[2] >= 0 and k > 0 else -1
         low, high = (k * power(a[0] + s * a[1], k - 1) for s in (-1, 1))
         slope = max(abs(p), abs(low), abs(high))
@@ -252,6 +261,17 @@ def places(v):
         if x > PLACES:
             return -1
     return x
+
+
+def overflows(v, *parts):
+    """Whether what is made of these is not finite since something finite became too large, here or before."""
+    here = math.isinf(v) and all(math.isfinite(p[0]) for p in parts)
+    return OVERFLOWED if here or not math.isfinite(v) and any(p[3] & OVERFLOWED for p in parts) else 0
+
+
+def small(a, factor):
+    """A factor that may keep what became too large finite, where an engine multiplies by it before: products and sums have any order."""
+    return ANNIHILATED if a[3] & OVERFLOWED and abs(factor) < 1.0 else 0
 
 
 def within(*numbers):

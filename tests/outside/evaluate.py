@@ -10,6 +10,9 @@ from arithmetic import ANNIHILATED, EMPTY, NONE, SOFT, STRUCTURAL, UNDECIDED, Ar
 from functions import FUNCTIONS
 from language import counts_from_the_end
 
+# What an environment has under this is no value: it is the names in it that are sizes, of the program or of a definition.
+SIZES = None
+
 
 class Tensor:
     """Elements by need. `at` takes a place as a tuple; elements may be tensors or pairs again."""
@@ -43,7 +46,7 @@ class Evaluator:
         self.functions = functions or {}
         self.maps = {r.name for r in program.relations if r.target is not None}
         self.shapes = {r.name: data.shape(r.dims) for r in program.relations}
-        env = dict(data.sizes)
+        env = {**data.sizes, SIZES: frozenset(data.sizes)}
         for p in program.params:
             env[p.name] = self.parameter(p)
         self.program, self.env = program, env
@@ -203,7 +206,7 @@ class Evaluator:
         if k is None:
             raise Undecided
         # What is 0 for the sizes alone annihilates.
-        alone = all(isinstance(atom, str) and atom in self.data.sizes for _, atom in e[1][2])
+        alone = all(isinstance(atom, str) and atom in env[SIZES] for _, atom in e[1][2])
         return self.ops.literal(k) if alone else self.ops.constant(k)
 
     def _var(self, e, env):
@@ -217,7 +220,7 @@ class Evaluator:
         place = self.indices(e[2], env)
         if place is None:
             return self.ops.zero
-        from_end = [counts_from_the_end(i, self.data.sizes) for i in e[2]]
+        from_end = [counts_from_the_end(i, env[SIZES]) for i in e[2]]
         place = tuple(k + n if end else k for k, n, end in zip(place, tensor.shape, from_end))
         if hasattr(tensor, "get_any"):
             return tensor.get_any(place)
@@ -260,7 +263,7 @@ class Evaluator:
     def _def(self, e, env):
         d = self.definitions[e[1]]
         args = [self.term(a, env) for a in e[2]]
-        inner = {}
+        inner, sizes = {}, set()
         for (name, dims), value in zip(d.params, args):
             inner[name] = value
             if dims and not isinstance(value, Tensor):
@@ -268,6 +271,8 @@ class Evaluator:
             for dim, n in zip(dims, value.shape if dims else ()):
                 ((_, size),) = dim[2]
                 inner[size] = n - dim[1]
+                sizes.add(size)
+        inner[SIZES] = frozenset(sizes)
         return self.term(d.body, inner)
 
     def _cmp(self, e, env):

@@ -2,7 +2,7 @@
 //!
 //! The cache is the folder `$XDG_CACHE_HOME/iverson`, or `~/.cache/iverson`. What is loaded runs as we do, so nothing is loaded that somebody else
 //! could have put there: the folder must be ours alone, and nobody else may be able to put another one in its place ([`trust`]). Where there is no
-//! such folder, nothing is kept on disk, and whoever binds a kernel is told why.
+//! such folder, or no room in it, nothing is kept on disk, and whoever binds a kernel is told why.
 //!
 //! | module | does |
 //! |---|---|
@@ -113,6 +113,19 @@ impl Cache {
         {
             return Ok(work);
         }
+        Cache::temporary()
+    }
+
+    /// Whether a folder for work is beside the libraries.
+    pub fn holds(&self, work: &Work) -> bool {
+        matches!(self, Cache::Folder(folder) if work.path("").starts_with(folder))
+    }
+
+    /// A folder for work among temporary files.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn temporary() -> Result<Work, (PathBuf, String)> {
         let temporary = std::env::temp_dir();
         let made = guarded(&temporary).and_then(|folder| Work::new(&folder).map_err(|error| error.to_string()));
         made.map_err(|why| (temporary, why))
