@@ -30,6 +30,8 @@
 //! the blocks, and linear functions of sums are sums of linear functions; what does not depend on the rows is added with the first block alone. A loop that
 //! ends where no row changes ends for each block where its rows do not: further steps would leave them as they are.
 //!
+//! No long loop is repeated for each block: one that is neither over rows nor around such, nor over a few values, keeps its nest out.
+//!
 //! It needs sizes: [many rows](super::machine::PARTS), and numbers between the nests that fit no cache. A row has few numbers at each step.
 
 mod uses;
@@ -80,25 +82,29 @@ impl Rows {
         Ok(Domain::Range { lower: vec![Bound::exact(first)], upper: vec![Bound::exact(self.last.clone()), end] })
     }
 
-    /// The rows that loops over steps, or blocks of rows, are around, each once.
+    /// The rows of which nests with steps have blocks, or that loops over steps are around, each once.
     fn of_nests(nests: &[Nest]) -> Vec<Rows> {
         let mut found: Vec<Rows> = Vec::new();
         for stmt in nests.iter().filter(|nest| has_steps(nest)).flat_map(|nest| &nest.body) {
-            let Stmt::For { domain, parallel, body, .. } = stmt else { continue };
-            let inside =
-                body.iter().filter_map(|stmt| if let Stmt::For { domain, .. } = stmt { Some(domain) } else { None });
-            for (domain, rows) in [(domain, *parallel)].into_iter().chain(inside.map(|domain| (domain, false))) {
-                let Domain::Range { upper, .. } = domain else { continue };
-                let divisor = if rows { STEP_ROWS } else { 1 };
-                if let [Bound { numerator: last, divisor: own }] = upper.as_slice()
-                    && *own == divisor
-                    && !found.iter().any(|rows| rows.last == *last)
-                {
+            let inside = stmt.body().iter().filter_map(|stmt| last(stmt, 1));
+            for last in last(stmt, STEP_ROWS).into_iter().chain(inside) {
+                if !found.iter().any(|rows| rows.last == *last) {
                     found.push(Rows { last: last.clone() });
                 }
             }
         }
         found
+    }
+}
+
+/// What the only upper bound of a loop is a fraction of.
+fn last(stmt: &Stmt, fraction: i64) -> Option<&Affine> {
+    match stmt {
+        Stmt::For { domain: Domain::Range { upper, .. }, .. } => match upper.as_slice() {
+            [Bound { numerator, divisor }] if *divisor == fraction => Some(numerator),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

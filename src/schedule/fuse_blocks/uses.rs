@@ -6,6 +6,7 @@ use super::{Known, PARTS, Rows};
 use crate::base::IndexId;
 use crate::index::{Affine, Checked};
 use crate::loops::{BufferId, Domain, Nest, Place, Real, RealId, Stmt, declared, mentioned, stored};
+use crate::schedule::machine::FEW_VALUES;
 
 /// What a nest does with rows.
 #[derive(Default)]
@@ -167,12 +168,15 @@ impl<'a> Walk<'a> {
             }
             match stmt {
                 Stmt::If { body, .. } if has_sum || !self.outside(body, around, loops, false)? => return Ok(false),
-                Stmt::For { index, lanes, body, .. } => {
+                Stmt::For { index, domain, lanes, body, .. } => {
                     let before = self.over_rows;
                     loops.push(*index);
                     let fine = self.outside(body, around, loops, false)?;
                     loops.pop();
-                    if !fine || *lanes > 1 && self.over_rows > before {
+                    // What is the same for all blocks is no long work.
+                    let is_short =
+                        || domain.whole_extent().and_then(|n| n.as_constant()).is_some_and(|n| n <= FEW_VALUES);
+                    if !fine || if self.over_rows > before { *lanes > 1 } else { !is_short() } {
                         return Ok(false);
                     }
                 }

@@ -110,7 +110,7 @@ impl Writer<'_> {
         };
         let around = if in_parts { Around::Part(self.part) } else { Around::Nest };
         for stmt in body {
-            let is_inside = self.is_over_rows(&stmt, around)? || is_of_block(&stmt);
+            let is_inside = self.is_over_rows(&stmt, around)? || is_of_block(&stmt) || matches!(stmt, Stmt::Fill(_));
             let mut of_sums = stmt.store().is_some_and(|place| uses.of_parts.contains(&place.buffer));
             of_sums |= reads([&stmt], |r| sums.contains(&r));
             let mut out = Vec::new();
