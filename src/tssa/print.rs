@@ -34,11 +34,12 @@ impl StmtNames {
     /// The names suggested, made distinct; `t0`, `t1`, .. where there are none. Statements come as in
     /// [`beside_params`](Self::beside_params): callers know parameters by their names, so nothing else takes these.
     pub(crate) fn new<'a>(signature: &Signature, stmts: impl Iterator<Item = (&'a str, Option<&'a str>)>) -> Self {
-        let params = signature.params.values().map(|p| p.name.clone());
+        let stmts: Vec<_> = stmts.collect();
+        let params = stmts.iter().filter_map(|(_, param)| param.map(str::to_owned));
         let mut taken: FxHashSet<String> = signature.sizes.values().cloned().chain(params).collect();
         let mut used: FxHashMap<String, usize> = FxHashMap::default();
         let mut names = Arena::new();
-        for (at, (suggested, param)) in stmts.enumerate() {
+        for (at, (suggested, param)) in stmts.into_iter().enumerate() {
             if let Some(param) = param {
                 names.push(param.to_owned());
                 continue;
