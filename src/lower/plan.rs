@@ -18,8 +18,8 @@
 //! | numbers that tell a place | stored, so that the place is loaded |
 //! | anything else | stored, since it would be computed again |
 //!
-//! "Each element once" holds where the reader runs over no index beyond those of the tensor and those that its equations tell then, as the place and
-//! the offset in a window tell what the window is seen from; or where those it does not have lie further in, so that the element is read before them.
+//! An element is read once if the loops of the reader are over the indices of the tensor and what its equations tell of these, as the place and
+//! the offset in a window tell what the window is seen from; or if its other loops lie further in, so that the element is read before them.
 //! Work is counted with everything that is computed in place, so a chain of cheap tensors ends at some point.
 //!
 //! A tensor whose guard implies a relation over distinct `gen` indices (its *pattern*) is stored on the entries of the relation: a place for

@@ -1,4 +1,4 @@
-//! What no lanes read along its last axis is read from where it was copied from.
+//! A copy that no lanes read along its last axis is not read: what it was made from is.
 //!
 //! ```text
 //! for j in 0 .. m - 1, lanes 64                 for j in 0 .. m - 1, lanes 64

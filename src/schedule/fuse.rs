@@ -5,7 +5,7 @@
 //!
 //! A nest moves up to an earlier one, past those in between, which neither write what it reads nor read what it writes (they are before
 //! it). What runs in lanes goes on to do so: a loop over elements with functions is not put into one over rows. Nor is a matrix product,
-//! whose rows are interleaved, put together with what cannot be, unless it reads some factor only once, which takes longer than what is gained,
+//! whose rows are interleaved, put together with what cannot be, unless it reads some factor only once, as reading that takes most of the time then,
 //! or has a few terms only; nor one that is computed in panels with anything, nor [growing sums](super::prefix_sums). Nor are sums along the columns of a
 //! matrix put together with what adds up numbers of the columns, as a gradient with a penalty: these are those of [blocks of rows](super::row_blocks),
 //! where the other is cut into parts. Where all short rows over a range [become straight-line code](super::unroll) together, they have lanes whatever is

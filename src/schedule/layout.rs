@@ -5,9 +5,9 @@
 //! they would load from places far apart, and the last axis is the one with which they load least so. Where it makes little difference, axes
 //! stay.
 //!
-//! What a tensor gains depends on the others. They are asked one after the other until none moves, beginning with the axes as they are, and for
-//! each size with that of this size as the last one of all tensors that have it; of these ends, and the axes as they are, the one with which all
-//! nests together load least from places far apart and have least pass through memory is taken. A tensor does not where all nests that it occurs in
+//! What a tensor gains depends on the others, so this is a descent by one tensor at a time, until none moves, from several starts: the axes as they are,
+//! and for each size those in which it is last of all tensors that have it. The result is taken with which all nests together load least from places
+//! far apart and have least pass through memory. A tensor does not where all nests that it occurs in
 //! become [one](super::fuse), whose iterations each have a row of it: that [stays](super::privatise) in the nearest cache. As a nest of several loops
 //! joins none, those [beside each other](super::beside) become one before, or nests of their own.
 

@@ -13,11 +13,15 @@
 //! **Where it is done.** The loops are innermost, over the same range or the same row of a relation, without functions that take long, and use some
 //! place alike, or find a coordinate alike; or they are around others, and one reads rows that the other has stored, as where rows of rows are
 //! normalised, or both sum up for the nest and read rows alike. What is computed of a number of each row, in an innermost loop, follows the row too:
-//! it would be in the way of the next loop around others. Where iterations around them are interleaved, or a loop around them has lanes, they stay
-//! as they are, since partial sums have the registers there; but if both divide or take roots, which is more than any sum has to be stored and
-//! loaded, or few sums read the same numbers in lanes, as of several columns of results by the columns of one matrix, which is gone through once
-//! then, or few sums are of what the loop before has stored, which is then in a register, or two walk over the same tuples. Of sums along the columns of a matrix in CSR, whose terms may be
-//! [in bins](super::bins), a few become one loop.
+//! it would be in the way of the next loop around others.
+//!
+//! Inside of interleaved iterations, or of a loop that has lanes, loops stay apart: partial sums fill the registers there. They are still joined if
+//! - both divide or take roots, which takes longer than to store and load a sum;
+//! - they have few sums that read the same numbers in lanes: the matrix that several columns of results are made of is gone through once;
+//! - they have few sums of what the first one has stored, which is then in a register;
+//! - both walk over the same tuples.
+//!
+//! Of sums along the columns of a matrix in CSR, whose terms may be [in bins](super::bins), a few become one loop.
 //!
 //! A sum over a few values inside of one of them, as a distance of points, becomes statements if they can be one then. Tests of the same condition
 //! become one test before, so that what is behind it for each coordinate of a place is beside each other.

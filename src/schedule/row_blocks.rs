@@ -16,8 +16,8 @@
 //!                                           x[j] = h(r)
 //! ```
 //!
-//! A sum along a column takes a line of each row, and rows are far apart: each is on another page. Of a block of rows all columns are read before the
-//! next block is, so rows are read front to back, several at a time, whatever the number of columns is; and the parts may run at the same
+//! A sum along a column takes a line of each row, and rows are far apart: each is on another page. All columns of a block of rows are finished
+//! before the next block is touched, so rows are read front to back, several at a time, whatever the number of columns is; and the parts may run at the same
 //! time, where columns are few. Where the rows are written by a nest before, the sums of a block follow its rows, which are then in the nearest
 //! cache. A workspace of which nobody else reads anything has room for the rows of one block in each part, and is never in memory.
 //!
@@ -31,7 +31,7 @@
 //! The rows are those of the last nest before that writes what is read, if it is a loop over the same rows, interleaved or not, and each row reads
 //! and writes its own. Where a row is one number, as the error of an observation, rows may be in lanes, which blocks of [more rows](NUMBERS_BLOCK) fill;
 //! and where that number is made of others of the same row, such as a product with the row of a matrix, the nests that make these come first in each
-//! block, if nobody asks for them in between: the loss of a linear model and its gradient read the matrix once. Sums of which a number tells the column are left to [`scatter`](super::scatter).
+//! block, if nobody asks for them in between: the loss of a linear model and its gradient read the matrix once. Sums whose column is a number of the data are left to [`scatter`](super::scatter).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -12,10 +12,14 @@
 //! | innermost, stores only, of much arithmetic on numbers from places far apart | 8 | a vector of each number |
 //! | around short loops alone, where numbers are a few places apart and nothing inside has lanes | 16 | the short loops are unrolled |
 //!
-//! A loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum, has none; nor has an innermost one of
-//! a short literal length, which is unrolled, or one of little arithmetic that stores at places that an array gives, or that adds up over entries what
-//! is at such places alone: to load it takes as long for a vector as one by one, and rows are short; nor a short one around a longer one that can have
-//! them. Neighbouring rows of a few numbers each, the coordinates of points, count as neighbours in each of their columns: lanes load whole rows. What is
+//! These have no lanes:
+//! - a loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum;
+//! - an innermost loop of a short literal length, which is unrolled;
+//! - one of little arithmetic that stores at places that an array gives, or that adds up over entries what is at such places alone: such loads take as
+//!   long for a vector as one by one, and rows are short;
+//! - a short loop around a longer one that can have lanes.
+//!
+//! Neighbouring rows of a few numbers each, the coordinates of points, count as neighbours in each of their columns: lanes load whole rows. What is
 //! short is known of literals, of loops from an index up to one, and of sizes when a program is bound ([`short_axes`](super::short_axes())).
 //!
 //! Iterations are *interleaved* where the loop around has lanes or is in them, what is summed inside is a product, and one factor does not

@@ -13,7 +13,7 @@
 //! each source, in the order in which they lie. It is the generalised *histogram* (reduce by index) of Henriksen, Hellfritzsch, Sadayappan and Oancea
 //! (2020). Gradients by grids that are read at the coordinates of points are such sums, one for each corner.
 //!
-//! - Loops around that tell no place but on which terms depend stay inside: `w[i, j, k] += e(p, i, j, k)`.
+//! - A loop whose index is in the terms and not in their places becomes an inner one: `w[i, j, k] += e(p, i, j, k)`.
 //! - A coordinate may tell a few places beside each other: `m(p) <= i <= m(p) + c`, as a test or as a loop over `sources of i - a`. The source then goes
 //!   through these, as a point does that spreads over the corners of a cell.
 //! - Tests around a sum that mention its places are asked for each term, unless what a map says of its targets decides them. Where they fail there is

@@ -18,8 +18,8 @@
 //!   through, as in a product of sparse matrices (Gustavson, 1978);
 //! - the row that is gone through, `for k in rows A at j`, where what is found in another one does not depend on `j`: the two change places.
 //!
-//! Loops inside of that over places which change neither terms nor what tells their places stay inside, `w[i, t, c] += e(k, t, c)`, and those outside move
-//! there, but for the outermost one: they are rows of neighbours.
+//! Loops that the place of a term does not depend on become innermost, `w[i, t, c] += e(k, t, c)`, as neighbours of the row lie along them; the outermost of
+//! all loops stays.
 //!
 //! It is the *workspace* of Kjolstad, Ahrens, Kamil and Amarasinghe (2019). The loop around belongs to one thread, and so does its row.
 //!
