@@ -129,7 +129,8 @@ pub fn source(program: &Program, target: Target) -> Result<Source> {
     }
     text.push_str(&nests);
     run(program, &mut text);
-    lengths(program, &mut text);
+    let names = buffer_names(program);
+    lengths(program, &names, &mut text);
     text.push_str(MUL_ADD);
     let used = items::used(&text);
     text.push_str("\n// Vectors.\n\n");
@@ -139,7 +140,7 @@ pub fn source(program: &Program, target: Target) -> Result<Source> {
         // The precompiled `core` may ask for it, though nothing unwinds.
         text.push_str("\n#[unsafe(no_mangle)]\npub extern \"C\" fn rust_eh_personality() {}\n");
     }
-    legend(program, &functions, &mut text);
+    legend(program, &names, &functions, &mut text);
     Ok(Source { text, functions })
 }
 
@@ -165,14 +166,13 @@ fn run(program: &Program, text: &mut String) {
 }
 
 /// The names and lengths of what is passed.
-fn lengths(program: &Program, text: &mut String) {
-    let list = |names: Vec<String>| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+fn lengths(program: &Program, buffers: &[String], text: &mut String) {
+    let list = |names: &[String]| names.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     let sizes: Vec<String> = program.signature.sizes.values().map(|name| plain(name)).collect();
     let relations: Vec<String> = program.signature.relations.values().map(|r| plain(&r.name)).collect();
-    let buffers = buffer_names(program);
     let (s, r, b) = (sizes.len(), relations.len(), buffers.len());
     let _ =
-        writeln!(text, "\n/// The names of the sizes, in order.\npub const SIZES: [&str; {s}] = [{}];", list(sizes));
+        writeln!(text, "\n/// The names of the sizes, in order.\npub const SIZES: [&str; {s}] = [{}];", list(&sizes));
     let _ = writeln!(text, "\n/// The names of the relations, in order.");
     for (own, relation) in program.signature.relations.values().enumerate() {
         if let Some((of, axes)) = relation.kind.projection() {
@@ -184,7 +184,7 @@ fn lengths(program: &Program, text: &mut String) {
             );
         }
     }
-    let _ = writeln!(text, "pub const RELATIONS: [&str; {r}] = [{}];", list(relations));
+    let _ = writeln!(text, "pub const RELATIONS: [&str; {r}] = [{}];", list(&relations));
     let _ = writeln!(
         text,
         "\n/// The names of the buffers, in order.\npub const BUFFERS: [&str; {b}] = [{}];",
@@ -234,7 +234,7 @@ fn buffer_names(program: &Program) -> Vec<String> {
 }
 
 /// What is passed, in order.
-fn legend(program: &Program, functions: &[Function], text: &mut String) {
+fn legend(program: &Program, names: &[String], functions: &[Function], text: &mut String) {
     text.push_str("\n// sizes:\n");
     for (k, name) in program.signature.sizes.values().enumerate() {
         let _ = writeln!(text, "//   {k}: {}", plain(name));
@@ -246,7 +246,7 @@ fn legend(program: &Program, functions: &[Function], text: &mut String) {
         let _ = writeln!(text, "//   {k}: {:?} of {relation}, sorted by axes {}", array.part, axes.join(", "));
     }
     text.push_str("// buffers:\n");
-    for (k, (buffer, name)) in program.buffers.values().zip(buffer_names(program)).enumerate() {
+    for (k, (buffer, name)) in program.buffers.values().zip(names).enumerate() {
         let entries = buffer.entries.and_then(|r| program.signature.relations.get(r));
         let entries = entries.map(|r| format!("entries of {}", plain(&r.name)));
         let dims = buffer.dims.iter().map(|n| program.affine_text(n));

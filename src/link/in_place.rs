@@ -122,7 +122,7 @@ pub(super) fn may_be_one(body: &[Stmt], before: BufferId, after: BufferId) -> bo
         };
         let apart = || {
             let places = load.place.zip(store.place);
-            places.is_some_and(|(from, to)| are_apart(from, to) || events.are_of_pieces(from, to))
+            places.is_some_and(|(from, to)| from.is_apart(to) || events.are_of_pieces(from, to))
         };
         apart() || load.order < store.order && (shared.is_empty() || own())
     };
@@ -134,11 +134,6 @@ pub(super) fn may_be_one(body: &[Stmt], before: BufferId, after: BufferId) -> bo
         own
     };
     events.stores.iter().all(|store| is_all(store) && events.loads.iter().all(|load| is_safe(load, store)))
-}
-
-/// Whether two places of a buffer never meet, whatever iterations they are of: an axis has another constant in each, as the coordinates of points do.
-pub(super) fn are_apart(a: &Place, b: &Place) -> bool {
-    a.at.iter().zip(&b.at).any(|(a, b)| matches!((a.as_constant(), b.as_constant()), (Some(a), Some(b)) if a != b))
 }
 
 /// Moves what loads numbers of a state behind the first statement that stores the state after the step in front of that, with what it depends on. Only

@@ -23,7 +23,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::in_place::are_apart;
 use crate::base::{Arena, IndexId};
 use crate::index::{Affine, Checked};
 use crate::loops::{
@@ -316,7 +315,7 @@ fn known(before: &[Stmt], place: &Place, inside: bool) -> Option<First> {
         {
             return Some(First::Known(*r));
         }
-        if stores([stmt]).iter().any(|other| other.buffer == place.buffer && !are_apart(other, place)) {
+        if stores([stmt]).iter().any(|other| other.buffer == place.buffer && !other.is_apart(place)) {
             return (!inside).then(|| First::At(place.clone()));
         }
         stmt.visit(&mut |stmt| changed.extend(stmt.changes()));

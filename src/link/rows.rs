@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::IndexId;
 use crate::index::{Affine, Checked};
 use crate::loops::{Bound, BufferId, Decision, Domain, Fresh, Place, RealId, Stmt, changed_outside, loads, stores};
+use crate::schedule::Rows;
 use crate::schedule::machine::STEP_ROWS;
 
 /// Has the loop over steps at the end of a nest run for blocks of rows, and what gives the first states before it, if that is of rows, too.
@@ -29,11 +30,8 @@ pub(super) fn in_blocks(nest: &mut Vec<Stmt>, names: &mut Fresh) -> Checked<Opti
     let all = last_row(first.iter().chain(body)).is_some();
     let Some(mut steps) = nest.pop() else { return Ok(None) };
     let block = names.fresh_index();
-    let from = Affine::index(block).scale(STEP_ROWS)?;
-    let rows = Domain::Range {
-        lower: vec![Bound::exact(from.clone())],
-        upper: vec![Bound::exact(last.clone()), Bound::exact(from.add_constant(STEP_ROWS - 1)?)],
-    };
+    let rows = Rows { last };
+    let (blocks, rows) = (rows.blocks(), rows.of_block(&block.into())?);
     let of_block = |stmt: &mut Stmt| {
         if let Stmt::For { domain, .. } = stmt {
             *domain = rows.clone();
@@ -45,10 +43,6 @@ pub(super) fn in_blocks(nest: &mut Vec<Stmt>, names: &mut Fresh) -> Checked<Opti
     let mut inside = if all { std::mem::take(nest) } else { Vec::new() };
     inside.iter_mut().for_each(of_block);
     inside.push(steps);
-    let blocks = Domain::Range {
-        lower: vec![Bound::exact(Affine::constant(0))],
-        upper: vec![Bound { numerator: last, divisor: STEP_ROWS }],
-    };
     nest.push(Stmt::For { index: block, domain: blocks, lanes: 1, jam: 1, parallel: true, body: inside });
     Ok(Some(Decision::RowsOfSteps { rows: STEP_ROWS }))
 }

@@ -290,6 +290,15 @@ pub struct Place {
     pub at: Vec<Affine>,
 }
 
+impl Place {
+    /// Whether it and another one of the buffer never meet, whatever iterations they are of: an axis has another constant in each, as the coordinates of
+    /// points do.
+    pub(crate) fn is_apart(&self, other: &Place) -> bool {
+        let mut axes = self.at.iter().zip(&other.at);
+        axes.any(|(a, b)| matches!((a.as_constant(), b.as_constant()), (Some(a), Some(b)) if a != b))
+    }
+}
+
 /// A tensor in a buffer: the numbers whose first indices are those of a place, one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {

@@ -121,6 +121,7 @@ use crate::error::Result;
 use crate::loops::{Program, size};
 use crate::stages::{Exactness, Stages, check};
 
+pub(crate) use fuse_blocks::Rows;
 pub use hold::{Split, constants_by_name, hold};
 pub use scatter::Sizes;
 pub use short_axes::{short_axes, with_sizes};

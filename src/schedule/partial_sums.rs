@@ -25,8 +25,8 @@ use std::collections::BTreeSet;
 use super::beside::{apart, is_local};
 use super::machine::PARTS;
 use crate::base::{Arena, IndexId};
-use crate::error::{Error, Result};
-use crate::index::Affine;
+use crate::error::Result;
+use crate::index::{Affine, Checked};
 use crate::loops::{
     Buffer, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_loop, only_sums,
     outer_sums, reads, stored,
@@ -83,7 +83,7 @@ fn in_parts(nest: &Nest, buffers: &mut Arena<BufferId, Buffer>) -> Result<Option
         let buffer = buffers.push(Buffer::workspace(name, None, dims));
         written.push(buffer);
         inner.push(Stmt::Store(Place { buffer, at: vec![part.into()] }, *r));
-        second.push(combine(*r, buffer, names.fresh_index(), names.fresh_real())?);
+        second.push(combine(*r, buffer, &[], names.fresh_index(), names.fresh_real())?);
     }
     first.push(parts_loop(part, true, inner)?);
     second.extend(after.iter().cloned());
@@ -110,14 +110,14 @@ fn are_apart(loops: &[Stmt], sums: &BTreeSet<RealId>) -> bool {
     loops.len() == 1 || !loads && !reads(loops, |r| sums.contains(&r))
 }
 
-fn parts_loop(index: IndexId, parallel: bool, body: Vec<Stmt>) -> Result<Stmt> {
+/// A loop over all parts.
+pub(super) fn parts_loop(index: IndexId, parallel: bool, body: Vec<Stmt>) -> Checked<Stmt> {
     let domain = Domain::whole(&Affine::constant(i64::from(PARTS)))?;
     Ok(Stmt::For { index, domain, lanes: 1, jam: 1, parallel, body })
 }
 
-/// `for p { r += sums[p] }`
-fn combine(r: RealId, buffer: BufferId, part: IndexId, x: RealId) -> Result<Stmt> {
-    let load = Stmt::Define(x, Real::Load(Place { buffer, at: vec![part.into()] }));
-    parts_loop(part, false, vec![load, Stmt::Accumulate(r, x)])
-        .map_err(|_| Error::bug("partial-sums", "a number of parts"))
+/// `for p { r += sums[p, at] }`
+pub(super) fn combine(r: RealId, buffer: BufferId, at: &[Affine], part: IndexId, x: RealId) -> Checked<Stmt> {
+    let at = [part.into()].iter().chain(at).cloned().collect();
+    parts_loop(part, false, vec![Stmt::Define(x, Real::Load(Place { buffer, at })), Stmt::Accumulate(r, x)])
 }

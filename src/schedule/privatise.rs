@@ -22,6 +22,7 @@ use std::collections::BTreeMap;
 
 use super::Sizes;
 use super::machine::{PARTS, PRIVATE_ROW};
+use super::partial_sums::parts_loop;
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Affine, Checked};
@@ -209,9 +210,8 @@ fn cut(stmt: &mut Stmt, part: IndexId) -> Checked<()> {
         *domain = Domain::Part { whole, part: part.into(), parts: PARTS, grain: 1 };
         *parallel = false;
     }
-    let domain = Domain::whole(&Affine::constant(i64::from(PARTS)))?;
     let inner = std::mem::replace(stmt, Stmt::Fill(BufferId(0)));
-    *stmt = Stmt::For { index: part, domain, lanes: 1, jam: 1, parallel: true, body: vec![inner] };
+    *stmt = parts_loop(part, true, vec![inner])?;
     Ok(())
 }
 

@@ -210,12 +210,13 @@ fn is_shared(index: IndexId, stmt: &Stmt) -> bool {
 
 /// Whether a statement is a number or a sum, a loop over a few values of such, or any of these under a test.
 fn is_simple(stmt: &Stmt) -> bool {
-    let number = |stmt: &Stmt| {
-        matches!(stmt, Stmt::Let { .. } | Stmt::Define(..) | Stmt::Local(_) | Stmt::Accumulate(..) | Stmt::MulAdd(..))
-    };
     match stmt {
-        Stmt::For { domain, body, .. } => few(domain).is_some() && body.iter().all(number),
+        Stmt::For { domain, body, .. } => few(domain).is_some() && body.iter().all(is_number),
         Stmt::If { body, .. } => body.iter().all(is_simple),
-        stmt => number(stmt),
+        stmt => is_number(stmt),
     }
+}
+
+fn is_number(stmt: &Stmt) -> bool {
+    matches!(stmt, Stmt::Let { .. } | Stmt::Define(..) | Stmt::Local(_) | Stmt::Accumulate(..) | Stmt::MulAdd(..))
 }

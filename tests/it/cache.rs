@@ -347,8 +347,9 @@ fn killed_compilations_leave_nothing_for_ever() {
 fn where_the_cache_has_no_room_temporary_files_do() {
     let place = Place::new();
     let full = |then: &str| {
-        let log = place.at("log");
-        let text = format!("echo \"$@\" >> '{}'\ncase \"$*\" in */work/*) {then};; esac\n", log.display());
+        let [log, beside] = ["log", "home/.cache/iverson"].map(|name| place.at(name));
+        let text =
+            format!("echo \"$@\" >> '{}'\ncase \"$*\" in *'{}/'*) {then};; esac\n", log.display(), beside.display());
         script(&place.at("full"), &format!("{text}exec {} \"$@\"", compiler()));
     };
     for then in ["echo 'error: No space left on device (os error 28)' >&2; exit 1", "exit 0"] {

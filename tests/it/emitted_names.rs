@@ -7,6 +7,8 @@ use iverson::kernel::Engine;
 use iverson::tensor::{Inputs, Value};
 use iverson::{Function, Mode, Request};
 
+use crate::support;
+
 /// A definition's `let` has the name of a parameter.
 const SHADOWED: &str = "param y : [n] real  param x : [n] real
 def f(v : [k] real) : real = let x = gen i < k. exp(v[i]) in sum i < k, j < k. x[i] * x[j]^2
@@ -89,14 +91,6 @@ fn buffers_have_their_names() {
 #[test]
 fn a_kernel_finds_its_parameters() {
     let main = r#"
-#[path = "kernel.rs"]
-#[allow(warnings)]
-mod kernel;
-
-unsafe extern "C" fn nothing(_: *const core::ffi::c_void, _: u32, _: *const f64) -> f64 {
-    f64::NAN
-}
-
 fn main() {
     let sizes = [3];
     let mut memory: Vec<Vec<f64>> = kernel::lengths(&sizes, &[]).iter().map(|len| vec![0.0; *len]).collect();
@@ -109,22 +103,14 @@ fn main() {
     println!("{:e}", memory[place("value")][0]);
 }
 "#;
-    let directory = tempfile::tempdir().expect("a directory");
     let function = Function::parse(SHADOWED).expect("it compiles");
     let nests = function.loops(&mut Stages::new()).expect("it lowers");
-    let text = source(&nests, Target::Module).expect("it is written").text;
-    std::fs::write(directory.path().join("kernel.rs"), text).expect("a file");
-    std::fs::write(directory.path().join("main.rs"), main).expect("a file");
-    let mut compiler = std::process::Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    let compiled = compiler.args(["--edition", "2024", "-O", "main.rs"]).current_dir(directory.path()).output();
-    let compiled = compiled.expect("rustc runs");
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    let run = std::process::Command::new(directory.path().join("main")).output().expect("it runs");
+    let printed = support::run_alone(&nests, main);
     let mut inputs = Inputs::new();
     inputs.value("x", Value::vector(vec![0.5, -1.0, 2.0]));
     inputs.value("y", Value::vector(vec![0.25, 0.5, -0.75]));
     let results = function.kernel(&inputs).engine(Engine::Interpreter).build().and_then(|kernel| kernel.call(&inputs));
     let expected = crate::kernels::numbers(&results.expect("it runs"))[0];
-    let found: f64 = String::from_utf8_lossy(&run.stdout).trim().parse().expect("a number");
+    let found: f64 = printed.trim().parse().expect("a number");
     assert!((found - expected).abs() <= 1e-12 * expected.abs(), "{found} {expected}");
 }

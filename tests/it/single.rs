@@ -326,14 +326,6 @@ fn sources_say_which_buffers() {
 #[test]
 fn a_kernel_ahead_of_time() {
     let main = r#"
-#[path = "kernel.rs"]
-#[allow(warnings)]
-mod kernel;
-
-unsafe extern "C" fn nothing(_: *const core::ffi::c_void, _: u32, _: *const f64) -> f64 {
-    f64::NAN
-}
-
 fn main() {
     let sizes = [5];
     // Room for numbers of either size.
@@ -349,18 +341,10 @@ fn main() {
     }
 }
 "#;
-    let directory = tempfile::tempdir().expect("a directory");
     let function = compile(READ);
     let mut nests = function.loops(&mut Stages::new()).expect("it lowers");
     nests.store_in_single(&["x", "value", "value.0"]).expect("they are there");
-    let text = source(&nests, Target::Module).expect("it is written").text;
-    std::fs::write(directory.path().join("kernel.rs"), text).expect("a file");
-    std::fs::write(directory.path().join("main.rs"), main).expect("a file");
-    let mut compiler = std::process::Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-    let compiled = compiler.args(["--edition", "2024", "-O", "main.rs"]).current_dir(directory.path()).output();
-    let compiled = compiled.expect("rustc runs");
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
-    let run = std::process::Command::new(directory.path().join("main")).output().expect("it runs");
+    let printed = support::run_alone(&nests, main);
     let mut inputs = Inputs::new();
     inputs.value("x", Dense::single(&[5], vec![0.1, -0.2, 0.3, 1.5, -2.5]).expect("a vector"));
     let results = function
@@ -373,7 +357,7 @@ fn main() {
     let leaves = results.iter().flat_map(|(_, value)| value.leaves());
     let numbers = leaves.flat_map(|leaf| leaf.numbers().as_single().expect("in single").to_vec());
     let expected: Vec<String> = numbers.map(|x| format!("{x:e}")).collect();
-    assert_eq!(String::from_utf8_lossy(&run.stdout).lines().collect::<Vec<_>>(), expected);
+    assert_eq!(printed.lines().collect::<Vec<_>>(), expected);
 }
 
 /// Arrays, matrices of other libraries and JSON keep the precision.

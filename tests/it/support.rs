@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
+use iverson::ir::codegen::source::{Target, source};
 use iverson::ir::reference::{Environment, Leaf, Limits, Numeric, eval_term, eval_tssa};
 use iverson::ir::schedule::{AT_BINDING, Sizes};
 use iverson::ir::{loops, term, tssa};
@@ -213,6 +214,29 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
 pub fn at_binding(name: &str, program: &loops::Program, sizes: Option<&Sizes<'_>>) -> loops::Program {
     let pass = AT_BINDING.iter().find(|pass| pass.name == name).expect("there is such a pass");
     pass.apply(program.clone(), sizes).expect("no number is large")
+}
+
+/// What a `main` prints that runs the emitted source of nests, the module `kernel`, compiled by `rustc` alone. It may give `nothing` as the callback.
+pub fn run_alone(nests: &loops::Program, main: &str) -> String {
+    let head = r#"
+#[path = "kernel.rs"]
+#[allow(warnings)]
+mod kernel;
+
+unsafe extern "C" fn nothing(_: *const core::ffi::c_void, _: u32, _: *const f64) -> f64 {
+    f64::NAN
+}
+"#;
+    let directory = tempfile::tempdir().expect("a directory");
+    let text = source(nests, Target::Module).expect("it is written").text;
+    std::fs::write(directory.path().join("kernel.rs"), text).expect("a file");
+    std::fs::write(directory.path().join("main.rs"), format!("{head}{main}")).expect("a file");
+    let mut compiler = std::process::Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    let compiled = compiler.args(["--edition", "2024", "-O", "main.rs"]).current_dir(directory.path()).output();
+    let compiled = compiled.expect("rustc runs");
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let run = std::process::Command::new(directory.path().join("main")).output().expect("it runs");
+    String::from_utf8_lossy(&run.stdout).into_owned()
 }
 
 /// Compiles a program that is known to be right.

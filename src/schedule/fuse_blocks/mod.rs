@@ -59,9 +59,9 @@ pub(super) fn run(mut program: Program, sizes: Option<&Sizes<'_>>) -> Result<Pro
     Ok(program)
 }
 
-/// The rows `0 ..= last`.
-struct Rows {
-    last: Affine,
+/// The rows `0 ..= last`, which go through loops over steps in blocks.
+pub(crate) struct Rows {
+    pub last: Affine,
 }
 
 impl Rows {
@@ -69,14 +69,19 @@ impl Rows {
         Domain::Range { lower: vec![Bound::exact(Affine::constant(0))], upper: vec![Bound::exact(self.last.clone())] }
     }
 
-    fn blocks(&self) -> Domain {
+    /// The blocks.
+    pub fn blocks(&self) -> Domain {
         Domain::Range {
             lower: vec![Bound::exact(Affine::constant(0))],
             upper: vec![Bound { numerator: self.last.clone(), divisor: STEP_ROWS }],
         }
     }
 
-    fn of_block(&self, block: &Affine) -> Checked<Domain> {
+    /// The rows of a block.
+    ///
+    /// # Errors
+    /// Where a coefficient leaves the range of 64-bit integers.
+    pub fn of_block(&self, block: &Affine) -> Checked<Domain> {
         let first = block.scale(STEP_ROWS)?;
         let end = Bound::exact(first.add_constant(STEP_ROWS - 1)?);
         Ok(Domain::Range { lower: vec![Bound::exact(first)], upper: vec![Bound::exact(self.last.clone()), end] })

@@ -120,13 +120,9 @@ impl<'a> Walk<'a> {
     fn nest(&mut self, body: &'a [Stmt]) -> Checked<bool> {
         let mut in_parts = 0;
         for stmt in body {
-            let fine = match Around::of(self.rows, stmt) {
-                Some((around, inside)) => {
-                    in_parts += usize::from(matches!(around, Around::Part(_)));
-                    self.outside(inside, around, &mut Vec::new(), true)?
-                }
-                None => self.outside(std::slice::from_ref(stmt), Around::Nest, &mut Vec::new(), true)?,
-            };
+            let (around, own) = Around::of(self.rows, stmt).unwrap_or((Around::Nest, std::slice::from_ref(stmt)));
+            in_parts += usize::from(matches!(around, Around::Part(_)));
+            let fine = self.outside(own, around, &mut Vec::new(), true)?;
             if !fine {
                 return Ok(false);
             }
@@ -301,16 +297,10 @@ impl<'a> Walk<'a> {
 /// Whether each place is stored to once, and is a sum, but for what is no sum and is stored over at once.
 fn are_sums(stores: &[(&Place, RealId, &Outer<'_>)], is_sum: &impl Fn(&RealId) -> bool) -> bool {
     stores.iter().enumerate().all(|(k, (place, x, outer))| {
-        let mut later = stores.iter().skip(k + 1).filter(|(other, ..)| !are_apart(place, other)).peekable();
+        let mut later = stores.iter().skip(k + 1).filter(|(other, ..)| !place.is_apart(other)).peekable();
         match later.peek() {
             None => is_sum(x) && outer.is_once,
             Some(_) => !is_sum(x) && outer.is_top && later.all(|(other, _, over)| other == place && over.is_top),
         }
     })
-}
-
-/// Whether two places of a buffer are never the same.
-fn are_apart(one: &Place, other: &Place) -> bool {
-    let mut axes = one.at.iter().zip(&other.at);
-    axes.any(|(a, b)| matches!((a.as_constant(), b.as_constant()), (Some(a), Some(b)) if a != b))
 }

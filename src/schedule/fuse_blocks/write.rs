@@ -10,6 +10,7 @@ use crate::index::{Affine, Checked};
 use crate::loops::{
     Buffer, BufferId, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, name_of, reads,
 };
+use crate::schedule::partial_sums::{combine, parts_loop};
 use crate::schedule::privatise::places_mut;
 
 /// Puts one nest for those of a group; gives the number of the first one behind it.
@@ -44,8 +45,7 @@ pub(super) fn write(program: &mut Program, from: usize, group: Group) -> Result<
         }
         dims.insert(0, Affine::constant(i64::from(PARTS)));
     }
-    let domain = Domain::whole(&Affine::constant(i64::from(PARTS)))?;
-    nest.body.push(Stmt::For { index: part, domain, lanes: 1, jam: 1, parallel: true, body: first });
+    nest.body.push(parts_loop(part, true, first)?);
     nest.decisions
         .push(Decision::RowsOfNests { rows: STEP_ROWS, nests: i64::try_from(members.len()).unwrap_or(i64::MAX) });
     let added = sums.iter().map(|(sum, parts)| added(&program.buffers, *sum, *parts)).collect::<Checked<Vec<_>>>()?;
@@ -78,24 +78,15 @@ impl Writer<'_> {
             self.sums.insert(*sum, self.buffers.push(Buffer::workspace(name, None, dims)));
         }
         self.names.again();
-        let mut in_parts = false;
+        let (mut in_parts, mut body) = (false, Vec::new());
         for stmt in &nest.body {
-            match Around::of(self.rows, stmt) {
-                Some((Around::Block(index), _)) => self.names.fix(index, Affine::index(self.block)),
-                Some((Around::Part(index), _)) => {
-                    self.names.fix(index, Affine::index(self.part));
-                    in_parts = true;
-                }
-                Some((Around::Nest, _)) | None => {}
+            let (around, own) = Around::of(self.rows, stmt).unwrap_or((Around::Nest, std::slice::from_ref(stmt)));
+            match around {
+                Around::Nest => {}
+                Around::Block(index) => self.names.fix(index, self.block.into()),
+                Around::Part(index) => self.names.fix(index, self.part.into()),
             }
-        }
-        let [mut first, mut inside, mut last] = [(); 3].map(|()| Vec::new());
-        let mut body = Vec::new();
-        for stmt in &nest.body {
-            let own = match Around::of(self.rows, stmt) {
-                Some((_, own)) => own,
-                None => std::slice::from_ref(stmt),
-            };
+            in_parts |= matches!(around, Around::Part(_));
             body.extend(self.names.body(own)?);
         }
         let sums: BTreeSet<RealId> = uses.sums_in.iter().map(|r| self.names.read(*r)).collect();
@@ -109,6 +100,7 @@ impl Writer<'_> {
             stmt => stmt.defines().any(|i| indices.contains(&i)) || stmt.changes().is_some_and(|r| reals.contains(&r)),
         };
         let around = if in_parts { Around::Part(self.part) } else { Around::Nest };
+        let [mut first, mut inside, mut last] = [(); 3].map(|()| Vec::new());
         for stmt in body {
             let is_inside = self.is_over_rows(&stmt, around)? || is_of_block(&stmt) || matches!(stmt, Stmt::Fill(_));
             let mut of_sums = stmt.store().is_some_and(|place| uses.of_parts.contains(&place.buffer));
@@ -262,12 +254,10 @@ fn added(buffers: &Arena<BufferId, Buffer>, sum: BufferId, parts: BufferId) -> C
     let mut names = Fresh::default();
     let part = names.fresh_index();
     let at: Vec<IndexId> = dims.iter().map(|_| names.fresh_index()).collect();
-    let place = |first: Option<IndexId>| first.iter().chain(&at).map(|i| Affine::index(*i)).collect();
-    let [total, own] = [(); 2].map(|()| names.fresh_real());
-    let load = Stmt::Define(own, Real::Load(Place { buffer: parts, at: place(Some(part)) }));
-    let all = Domain::whole(&Affine::constant(i64::from(PARTS)))?;
-    let add = Stmt::one_by_one(part, all, vec![load, Stmt::Accumulate(total, own)]);
-    let mut body = vec![Stmt::Local(total), add, Stmt::Store(Place { buffer: sum, at: place(None) }, total)];
+    let place: Vec<Affine> = at.iter().map(|i| Affine::index(*i)).collect();
+    let total = names.fresh_real();
+    let add = combine(total, parts, &place, part, names.fresh_real())?;
+    let mut body = vec![Stmt::Local(total), add, Stmt::Store(Place { buffer: sum, at: place }, total)];
     for (n, index) in dims.iter().zip(&at).rev() {
         body = vec![Stmt::one_by_one(*index, Domain::whole(n)?, body)];
     }

@@ -19,7 +19,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use super::{few, has_calls, literals};
+use super::{few, has_calls, is_number, literals};
 use crate::base::IndexId;
 use crate::index::{Affine, Checked};
 use crate::loops::{Fresh, RealId, Stmt, has_loop};
@@ -110,7 +110,7 @@ fn values(stmt: &Stmt) -> Option<(IndexId, RangeInclusive<i64>, Depends)> {
     let values = few(domain)?;
     let is_long =
         |stmt: &Stmt| matches!(stmt, Stmt::For { domain, lanes: 1, jam: 1, .. } if literals(domain).is_none());
-    let plain = |stmt: &Stmt| matches!(stmt, Stmt::Store(..)) || is_number(stmt);
+    let plain = |stmt: &Stmt| matches!(stmt, Stmt::Store(..) | Stmt::Assign(..)) || is_number(stmt);
     let longs = body.iter().filter(|stmt| is_long(stmt)).count();
     let fine = body.iter().all(|stmt| is_long(stmt) && stmt.body().iter().all(is_plain) || plain(stmt));
     if longs == 0 || !fine {
@@ -168,18 +168,7 @@ fn is_plain(stmt: &Stmt) -> bool {
             few(domain).is_some() && !body.iter().any(has_loop) && body.iter().all(is_plain)
         }
         Stmt::If { body, .. } => body.iter().all(is_plain),
+        Stmt::Assign(..) => true,
         stmt => is_number(stmt),
     }
-}
-
-fn is_number(stmt: &Stmt) -> bool {
-    matches!(
-        stmt,
-        Stmt::Let { .. }
-            | Stmt::Define(..)
-            | Stmt::Local(_)
-            | Stmt::Assign(..)
-            | Stmt::Accumulate(..)
-            | Stmt::MulAdd(..)
-    )
 }
