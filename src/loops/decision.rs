@@ -149,9 +149,11 @@ decisions! {
     }
     "fold-extrema" {
         Folded {} "the best of numbers is kept, and its place is not looked for"
+        FoldedInRows {} "the best of a row is kept, and compared once with the number that all other places have"
     }
     "fold-places" {
         PlacesFolded {} "the place of the best number is kept as a number, for many columns side by side"
+        PlacesFoldedInRows {} "the place of the best of a row is kept as a number, and compared once with the first place that is missing"
     }
     "unroll-outer" {
         UnrolledOuter { loops: usize } "a loop over a few values around sums is unrolled, so that they share what they load (loops {loops})"

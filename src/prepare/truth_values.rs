@@ -35,16 +35,26 @@ const COMPARED_BESIDE_BEST: i64 = 8;
 /// The program with these tensors.
 pub(super) fn kept(program: &Program) -> Result<Cow<'_, Program>> {
     let signature = &program.signature;
-    let repeated = |stmt: &Stmt| stmt.rhs.guards().any(|p| repeats(signature, stmt, p));
-    if !program.stmts.values().any(repeated) {
+    let given: BTreeSet<VarId> = program.outputs.iter().flat_map(|output| output.leaves.iter().copied()).collect();
+    let asking = |x: VarId| {
+        let stmt = &program.stmts[x];
+        Asking {
+            stmt,
+            rank: stmt.dims.len(),
+            all: stmt.dims.len() + stmt.rhs.sums().len(),
+            is_given: given.contains(&x),
+        }
+    };
+    let repeated = |x: VarId| program.stmts[x].rhs.guards().any(|p| repeats(signature, &asking(x), p));
+    if !program.stmts.ids().any(repeated) {
         return Ok(Cow::Borrowed(program));
     }
-    let numbers = numbers(program);
+    let numbers = numbers(program, &asking);
     let mut builder = Builder::new(program.signature.clone());
     let mut known = BTreeSet::new();
     let outputs = builder.append_with(program, |builder, x, stmt| {
         let mut kept = stmt.clone();
-        let mut keep = |p: &Pred| keep(signature, builder, &known, stmt, p);
+        let mut keep = |p: &Pred| keep(signature, builder, &known, &asking(x), p);
         match &mut kept.rhs {
             Rhs::Add([(p, _), (q, _)]) => (*p, *q) = (keep(p)?, keep(q)?),
             Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => *guard = keep(guard)?,
@@ -58,13 +68,12 @@ pub(super) fn kept(program: &Program) -> Result<Cow<'_, Program>> {
 }
 
 /// The extrema of which the place becomes a number for some statement, which then serves all.
-fn numbers(program: &Program) -> BTreeSet<(VarId, View)> {
+fn numbers<'p>(program: &'p Program, asking: &impl Fn(VarId) -> Asking<'p>) -> BTreeSet<(VarId, View)> {
     let mut found = BTreeSet::new();
-    for stmt in program.stmts.values() {
-        let sums = stmt.rhs.sums().len();
+    for (x, stmt) in program.stmts.iter() {
         stmt.rhs.guards().for_each(|p| {
             p.visit_atoms(&mut |atom| {
-                let repeated = place(atom).filter(|place| place.repeats(stmt.dims.len(), sums));
+                let repeated = place(atom).filter(|place| place.repeats(&asking(x)));
                 found.extend(repeated.map(|place| (place.var, place.view)));
             });
         });
@@ -77,16 +86,16 @@ fn keep(
     signature: &Signature,
     builder: &mut Builder,
     known: &BTreeSet<(VarId, View)>,
-    stmt: &Stmt,
+    asking: &Asking<'_>,
     p: &Pred,
 ) -> Result<Pred> {
-    let (rank, sums) = (stmt.dims.len(), stmt.rhs.sums().len());
+    let stmt = asking.stmt;
     match p {
         Pred::All(ps) => {
-            Ok(Pred::all(ps.iter().map(|p| keep(signature, builder, known, stmt, p)).collect::<Result<Vec<_>>>()?))
+            Ok(Pred::all(ps.iter().map(|p| keep(signature, builder, known, asking, p)).collect::<Result<Vec<_>>>()?))
         }
         Pred::Any(ps) => {
-            Ok(Pred::any(ps.iter().map(|p| keep(signature, builder, known, stmt, p)).collect::<Result<Vec<_>>>()?))
+            Ok(Pred::any(ps.iter().map(|p| keep(signature, builder, known, asking, p)).collect::<Result<Vec<_>>>()?))
         }
         Pred::Exists { .. } => match free(signature, stmt, p) {
             Some(free) => {
@@ -105,9 +114,9 @@ fn keep(
                 let is_read = |x: &Operand| x.var == place.var;
                 let reads_best = matches!(&stmt.rhs, Rhs::Contract { operands, .. } if operands.iter().any(is_read))
                     && place.is_of_fewer(builder, COMPARED_BESIDE_BEST);
-                known.contains(&(place.var, place.view)) && !place.is_bound(rank + sums) && !reads_best
+                known.contains(&(place.var, place.view)) && !place.is_bound(asking.all) && !reads_best
             };
-            let repeats = |place: &Place<'_>| place.repeats(rank, sums) || asks(place);
+            let repeats = |place: &Place<'_>| place.repeats(asking) || asks(place);
             match place(atom).filter(|place| repeats(place) && !place.is_of_fewer(builder, COMPARED_ALONE)) {
                 Some(place) => place.number(builder),
                 None => Ok(atom.clone()),
@@ -116,11 +125,22 @@ fn keep(
     }
 }
 
-fn repeats(signature: &Signature, stmt: &Stmt, p: &Pred) -> bool {
+/// A statement that asks for places.
+struct Asking<'p> {
+    stmt: &'p Stmt,
+    /// How many `gen` indices it has.
+    rank: usize,
+    /// How many indices it has.
+    all: usize,
+    /// Whether it is a result.
+    is_given: bool,
+}
+
+fn repeats(signature: &Signature, asking: &Asking<'_>, p: &Pred) -> bool {
     match p {
-        Pred::All(ps) | Pred::Any(ps) => ps.iter().any(|p| repeats(signature, stmt, p)),
-        Pred::Exists { .. } => free(signature, stmt, p).is_some(),
-        atom => place(atom).is_some_and(|place| place.repeats(stmt.dims.len(), stmt.rhs.sums().len())),
+        Pred::All(ps) | Pred::Any(ps) => ps.iter().any(|p| repeats(signature, asking, p)),
+        Pred::Exists { .. } => free(signature, asking.stmt, p).is_some(),
+        atom => place(atom).is_some_and(|place| place.repeats(asking)),
     }
 }
 
@@ -177,20 +197,25 @@ fn place(atom: &Pred) -> Option<Place<'_>> {
 }
 
 impl Place<'_> {
-    /// Whether rows would be searched again for each value of a `gen` index, in a statement of so many `gen` and `sum` indices.
-    fn repeats(&self, rank: usize, sums: usize) -> bool {
+    /// Whether rows would be searched again for each value of a `gen` index.
+    fn repeats(&self, &Asking { rank, all, is_given, .. }: &Asking<'_>) -> bool {
         let in_rows = |k: usize| self.sources.iter().any(|a| a.mentions(IndexId::from_index(k)));
         let in_target = |k: usize| self.target.mentions(IndexId::from_index(k));
         let others = (0..rank).any(|k| !in_rows(k) && !in_target(k));
         // Loops come in the order of indices, so what the target depends on is around what the row does.
-        let before_rows = (0..rank).find(|k| in_target(*k)).is_some_and(|k| (k + 1..rank + sums).any(in_rows));
+        let before_rows = (0..rank).find(|k| in_target(*k)).is_some_and(|k| (k + 1..all).any(in_rows));
         // The search gives a `sum` index that the row does not have, but in each loop over indices that neither the row nor the place has.
-        let sums = rank..rank + sums;
+        let sums = rank..all;
         let found = sums.clone().any(|k| in_target(k) && !in_rows(k));
         // Several of their values are the same row: `argmax(v[i - k, ..]) = k`.
-        let in_several_ways = (0..sums.end).filter(|k| in_rows(*k)).count() > self.sources.len();
-        let again = if found { others && sums.clone().any(in_rows) } else { others || before_rows || in_several_ways };
-        !self.is_bound(sums.end) && again
+        let in_several_ways = (0..all).filter(|k| in_rows(*k)).count() > self.sources.len();
+        // Who reads the statement may go through its elements in another order, as through those of a row that is read by columns.
+        let read_by_places = !is_given && (0..rank).any(in_target) && (0..rank).any(in_rows);
+        let again = match found {
+            true => others && sums.clone().any(in_rows),
+            false => others || before_rows || in_several_ways || read_by_places,
+        };
+        !self.is_bound(all) && again
     }
 
     /// Whether the search is among fewer numbers than these.

@@ -7,7 +7,7 @@
 //! A tensor of which elements are looked up in two ways, `(sum i. min j. d[i, j]) + (sum j. min i. d[i, j])`, has an adjoint that is zero but at the
 //! places that either of them finds, and what is multiplied by it is summed there. Each of `p` and `q` alone gives an index its value, by the place
 //! of an extremum, a map or an equation, so that its sum is a reading, or one addition for each source. Both together give none, and all would be
-//! asked.
+//! asked. Where the sum has another guard, as a relation in which both are, it stays in each of the parts.
 //!
 //! **Why it is right.** It is the distributive law; where `p` holds so does `p or q`. Sums are in another order.
 
@@ -26,7 +26,10 @@ const MAX_TERMS: usize = 16;
 pub(super) fn separated(program: &Program) -> Result<Cow<'_, Program>> {
     let signature = &program.signature;
     let is_union = |stmt: &Stmt| match &stmt.rhs {
-        Rhs::Contract { sums, guard, .. } => !sums.is_empty() && unions(signature, guard).next().is_some(),
+        Rhs::Contract { sums, guard, operands } => {
+            let adds = |x: &Operand| matches!(program.stmts[x.var].rhs, Rhs::Add(_));
+            !sums.is_empty() && (unions(signature, guard).next().is_some() || operands.iter().any(adds))
+        }
         _ => false,
     };
     if !program.stmts.values().any(is_union) {
@@ -54,14 +57,21 @@ fn parts(signature: &Signature, builder: &mut Builder, stmt: &Stmt) -> Result<Ve
     let Rhs::Contract { guard, operands, .. } = rhs else { return Ok(Vec::new()) };
     let mut found = None;
     for (at, union) in unions(signature, &guard) {
+        let union: Vec<Pred> = union.iter().map(Pred::alpha_normal).collect();
+        let is_part = |p: &Pred| union.contains(&p.alpha_normal());
         for (k, operand) in operands.iter().enumerate() {
-            if let Some(terms) = terms(builder, &guard, operand, union)? {
-                found = Some((at, k, terms));
+            if let Some(terms) = terms(builder, &guard, operand, &is_part)? {
+                found = Some((Some(at), k, terms));
             }
         }
     }
+    let in_guard = found.is_some();
+    for (k, operand) in operands.iter().enumerate().filter(|_| !in_guard) {
+        // The union is that of all that is added up.
+        found = found.or(terms(builder, &guard, operand, &|p| finds(signature, p))?.map(|terms| (None, k, terms)));
+    }
     let Some((at, k, terms)) = found else { return Ok(Vec::new()) };
-    let others = || guard.conjuncts().iter().enumerate().filter(|(other, _)| *other != at).map(|(_, p)| p.clone());
+    let others = || guard.conjuncts().iter().enumerate().filter(|(k, _)| Some(*k) != at).map(|(_, p)| p.clone());
     let part = |(p, term)| {
         let guard = Pred::all(others().chain([p]).collect::<Vec<_>>());
         let mut factors = operands.clone();
@@ -71,16 +81,20 @@ fn parts(signature: &Signature, builder: &mut Builder, stmt: &Stmt) -> Result<Ve
     terms.into_iter().map(part).collect()
 }
 
-/// The conjuncts that are unions of places, and where they stand: each part gives an index its value, not all of them by equations.
-fn unions<'p>(signature: &Signature, guard: &'p Pred) -> impl Iterator<Item = (usize, &'p [Pred])> {
-    let finds = |p: &Pred| match p {
+/// Whether an atom gives an index its value by the place of an extremum or a map.
+fn finds(signature: &Signature, p: &Pred) -> bool {
+    match p {
         Pred::Relation { relation, holds, .. } => *holds && signature.gives_targets(*relation),
         _ => false,
-    };
+    }
+}
+
+/// The conjuncts that are unions of places, and where they stand: each part gives an index its value, not all of them by equations.
+fn unions<'p>(signature: &'p Signature, guard: &'p Pred) -> impl Iterator<Item = (usize, &'p [Pred])> {
     guard.conjuncts().iter().enumerate().filter_map(move |(at, p)| match p {
         Pred::Any(parts) => {
-            let told = |p: &Pred| p.conjuncts().iter().any(|p| finds(p) || matches!(p, Pred::Zero(_)));
-            let found = |p: &Pred| p.conjuncts().iter().any(finds);
+            let told = |p: &Pred| p.conjuncts().iter().any(|p| finds(signature, p) || matches!(p, Pred::Zero(_)));
+            let found = |p: &Pred| p.conjuncts().iter().any(|p| finds(signature, p));
             (parts.iter().all(told) && parts.iter().any(found)).then_some((at, &**parts))
         }
         _ => None,
@@ -88,13 +102,17 @@ fn unions<'p>(signature: &Signature, guard: &'p Pred) -> impl Iterator<Item = (u
 }
 
 /// What an operand adds up under the parts of a union, if there is nothing else in it.
-fn terms(builder: &Builder, guard: &Pred, operand: &Operand, union: &[Pred]) -> Result<Option<Vec<(Pred, Operand)>>> {
-    let union: Vec<Pred> = union.iter().map(Pred::alpha_normal).collect();
+fn terms(
+    builder: &Builder,
+    guard: &Pred,
+    operand: &Operand,
+    is_part: &dyn Fn(&Pred) -> bool,
+) -> Result<Option<Vec<(Pred, Operand)>>> {
     let mut left = vec![(Pred::True, operand.clone())];
     let mut terms = Vec::new();
     for _ in 0..MAX_TERMS {
         let Some((p, x)) = left.pop() else { break };
-        let is_part = p.conjuncts().iter().any(|p| union.contains(&p.alpha_normal()));
+        let is_part = p.conjuncts().iter().any(is_part);
         let stmt = builder.stmt(x.var);
         let at = |p: &Pred| -> Checked<Pred> { p.substitute(&|i| x.indices.get(i.index()).map(|j| Affine::index(*j))) };
         match &stmt.rhs {

@@ -17,6 +17,8 @@
 //! Where another search asks for places in the same numbers the place is known anyway, and stays, unless the numbers are a few, as a literal: these are
 //! compared in lanes.
 //!
+//! Where all places but those of a row have the same number the loop is [over the row](super::members), and the other number is compared once.
+//!
 //! **Why it is right.** What is done under the test is the body of the search with the place for its index, which is compared statement by statement,
 //! so the register has what the search has found the best: the first number that attains the extremum, a NaN before all, and 0 where there is none.
 //! A sum that gets the number gets it behind the fold, or 0, which leaves it as it is.
@@ -25,23 +27,26 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::machine::SHORT;
-use crate::base::IndexId;
+use super::members::Members;
+use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Size, View};
-use crate::loops::{BufferId, Cond, Decision, Domain, Fresh, Nest, Program, Real, RealId, Stmt, loads};
+use crate::loops::{Array, ArrayId, BufferId, Cond, Decision, Domain, Fresh, Nest, Program, Real, RealId, Stmt, loads};
+use crate::ty::Signature;
 
 /// Folds extrema whose places serve for nothing else.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let mut placed = BTreeSet::new();
     program.nests.iter().for_each(|nest| Uses::of(nest).placed(&nest.body, &mut placed));
-    program.nests.iter_mut().try_for_each(|nest| fold(nest, &placed))
-}
-
-fn fold(nest: &mut Nest, placed: &BTreeSet<(View, BufferId)>) -> Result<()> {
-    let mut pass = Pass { uses: Uses::of(nest), placed, names: Fresh::after(&nest.body), found: false };
-    pass.body(&mut nest.body)?;
-    if pass.found {
-        nest.decisions.push(Decision::Folded {});
+    let Program { arrays, nests, signature, .. } = program;
+    for nest in nests {
+        let (uses, names) = (Uses::of(nest), Fresh::after(&nest.body));
+        let mut pass = Pass { uses, placed: &placed, arrays, signature, names, found: BTreeSet::new() };
+        pass.body(&mut nest.body)?;
+        nest.decisions.extend(pass.found.into_iter().map(|in_rows| match in_rows {
+            true => Decision::FoldedInRows {},
+            false => Decision::Folded {},
+        }));
     }
     Ok(())
 }
@@ -109,8 +114,11 @@ struct Pass<'a> {
     uses: Uses,
     /// The buffers of which places are searched for anyway.
     placed: &'a BTreeSet<(View, BufferId)>,
+    arrays: &'a mut Arena<ArrayId, Array>,
+    signature: &'a Signature,
     names: Fresh,
-    found: bool,
+    /// Whether extrema that were folded were those of rows.
+    found: BTreeSet<bool>,
 }
 
 /// A search, the body that it has, and the register that gets the number at its place.
@@ -131,7 +139,6 @@ impl Pass<'_> {
         while at < stmts.len() {
             if let Some((declared, folded)) = self.folded(stmts, at)? {
                 stmts.splice(at..at + 2, folded);
-                self.found = true;
                 // On with the fold itself: there may be others inside of it.
                 if let Some(declared) = declared {
                     stmts.remove(declared);
@@ -158,17 +165,38 @@ impl Pass<'_> {
         }
         let (best, none, count) = (self.names.fresh_real(), self.names.fresh_real(), self.names.fresh_real());
         let start = if view == View::ArgMin { f64::INFINITY } else { f64::NEG_INFINITY };
-        let mut inside = body.to_vec();
-        inside.push(Stmt::Extend(view, best, value));
         let found = if declared.is_some() { number } else { self.names.fresh_real() };
-        let mut folded = vec![
-            Stmt::Local(best),
-            Stmt::Define(none, Real::Literal(start)),
-            Stmt::Assign(best, none),
-            Stmt::one_by_one(at, Domain::whole(extent)?, inside),
-            Stmt::Define(count, Real::Index(extent.clone())),
-            Stmt::Define(found, Real::Select(count, best)),
-        ];
+        let mut folded = vec![Stmt::Local(best), Stmt::Define(none, Real::Literal(start)), Stmt::Assign(best, none)];
+        let extent_is = Stmt::Define(count, Real::Index(extent.clone()));
+        let extend = |r| Stmt::Extend(view, best, r);
+        let members = Members::of(self.arrays, self.signature, &mut self.names, (at, body, value))?;
+        self.found.insert(members.is_some());
+        match members {
+            None => {
+                let inside = body.iter().cloned().chain([extend(value)]).collect();
+                folded.extend([Stmt::one_by_one(at, Domain::whole(extent)?, inside), extent_is]);
+            }
+            Some(members) if members.literal() == Some(start) => {
+                let value = members.value;
+                folded.extend(members.visited([extend(value)]));
+                folded.push(extent_is);
+            }
+            Some(members) => {
+                let [seen, one, less, minus, left] = std::array::from_fn(|_| self.names.fresh_real());
+                let value = members.value;
+                let missing = members.outside.iter().cloned().chain([extend(members.other)]).collect();
+                folded.extend([Stmt::Local(seen), Stmt::Define(one, Real::Literal(1.0))]);
+                folded.extend(members.visited([extend(value), Stmt::Accumulate(seen, one)]));
+                folded.extend([
+                    extent_is,
+                    Stmt::Define(less, Real::Literal(-1.0)),
+                    Stmt::Define(minus, Real::Mul(less, seen)),
+                    Stmt::Define(left, Real::Add(count, minus)),
+                    Stmt::If { cond: Cond::Support(left), body: missing },
+                ]);
+            }
+        }
+        folded.push(Stmt::Define(found, Real::Select(count, best)));
         if declared.is_none() {
             folded.push(Stmt::Accumulate(number, found));
         }

@@ -86,6 +86,7 @@ mod interchange;
 mod key;
 mod layout;
 pub mod machine;
+mod members;
 mod merge;
 mod pack;
 mod panels;
