@@ -6,6 +6,7 @@
 //! | `empty-sums` | guards that say that a sum is not over nothing go | contracts |
 //! | `unions` | a sum over a union of places is one sum for each of them | reassociates |
 //! | `truth-values` | what numbers say in guards, where it would be looked for again and again, becomes tensors of truth values | exact |
+//! | `fill-values` | what is the same all along rows, but for the entries of a relation, is computed on these and once for each row | reassociates |
 //! | `per-target` | functions and sums of what is read through a map are computed once for each target | exact |
 //! | `group-sums` | sums over the sources of a map are grouped by target | reassociates |
 //! | `separate-sums` | sums over several indices, each under tests of its own, are computed one after the other | reassociates |
@@ -17,6 +18,7 @@
 
 mod demand;
 mod empty_sums;
+mod fill_values;
 mod group_sums;
 mod half_sums;
 mod needs;
@@ -70,7 +72,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 9] = {
+pub const PASSES: [Pass; 10] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, rewrite: Rewrite) -> Pass {
         Pass { name, exactness, rewrite }
@@ -79,6 +81,7 @@ pub const PASSES: [Pass; 9] = {
         pass("empty-sums", Contracts, empty_sums::unguarded),
         pass("unions", Reassociates, unions::separated),
         pass("truth-values", Exact, truth_values::kept),
+        pass("fill-values", Reassociates, fill_values::filled),
         pass("per-target", Exact, per_target::shared),
         pass("group-sums", Reassociates, group_sums::grouped),
         pass("separate-sums", Reassociates, separate_sums::separated),

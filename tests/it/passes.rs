@@ -311,6 +311,11 @@ fn passes_keep_programs() {
         include_str!("../growth/shifted_place.iv"),
         include_str!("../growth/spline.iv"),
         include_str!("../growth/blend.iv"),
+        include_str!("../growth/hyperedges_tv.iv"),
+        include_str!("../growth/group_max.iv"),
+        include_str!("../growth/masked_logsumexp.iv"),
+        include_str!("../growth/softplus_of_all.iv"),
+        include_str!("../growth/groups_of_all.iv"),
         "param x : [n, m] real\nsum i < n, j < m. (sum a < n, b < m. [a <= i and j <= b] * x[a, b])^2",
         "param x : [h, w] real\nparam s : real
          let e = gen i < h, j < w, a < 3, b < 3. [1 <= i + a and i + a <= h and 1 <= j + b and j + b <= w] * exp(-(x[i, j] - x[i + a - 1, j + b - 1])^2 / s)
