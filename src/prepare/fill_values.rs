@@ -47,13 +47,14 @@ pub(super) fn filled(program: &Program) -> Result<Cow<'_, Program>> {
     Ok(Cow::Owned(builder.finish(outputs).prune()?))
 }
 
-/// A relation at indices of a tensor, and the axis along which all is the same that is not in it.
+/// A relation at indices of a tensor, and the axes along which all is the same that is not in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Form {
     relation: RelationId,
     /// The axis of the tensor that each argument is.
     args: Vec<usize>,
-    along: usize,
+    /// Some of them.
+    along: Vec<usize>,
 }
 
 /// What stands at the places of a row that are no entries.
@@ -62,7 +63,7 @@ enum Fill {
     Zero,
     /// The fill value of a tensor of the form.
     Filled,
-    /// What is the same all along the axis.
+    /// What is the same all along some axes.
     Constant,
 }
 
@@ -81,7 +82,7 @@ impl Form {
         Some(Pred::Relation { relation: RelationRef::Input(self.relation), args, holds })
     }
 
-    /// Which places a side of a sum over these indices has, and what else is asked there; nothing where that differs along the axis.
+    /// Which places a side of a sum over these indices has, and what else is asked there.
     fn side(&self, indices: &[IndexId], p: &Pred) -> Option<(Side, Pred)> {
         let (inside, outside) = (self.atom(indices, true)?, self.atom(indices, false)?);
         if p.conjuncts().contains(&inside) {
@@ -89,12 +90,22 @@ impl Form {
         }
         let rest = Pred::all(p.conjuncts().iter().filter(|p| **p != outside).cloned().collect::<Vec<_>>());
         let side = if p.conjuncts().contains(&outside) { Side::Outside } else { Side::Both };
-        (!rest.mentions(*indices.get(self.along)?)).then_some((side, rest))
+        Some((side, rest))
     }
 
-    /// A list without the item of the axis.
+    /// Keeps the axes of which this is so.
+    fn retain(&mut self, is_alike: impl Fn(usize) -> bool) {
+        self.along.retain(|axis| is_alike(*axis));
+    }
+
+    /// Whether another one is of the same relation.
+    fn is_of(&self, other: &Form) -> bool {
+        self.relation == other.relation && self.args == other.args
+    }
+
+    /// A list without the items of the axes along which all is the same.
     fn others<T: Clone>(&self, items: &[T]) -> Vec<T> {
-        let others = items.iter().enumerate().filter(|(axis, _)| *axis != self.along);
+        let others = items.iter().enumerate().filter(|(axis, _)| !self.along.contains(axis));
         others.map(|(_, item)| item.clone()).collect()
     }
 }
@@ -113,7 +124,7 @@ impl<'p> Forms<'p> {
         let given = program.outputs.iter().flat_map(|output| output.leaves.iter().copied());
         let mut forms = Forms { program, filled: BTreeMap::new(), whole: given.collect() };
         for (x, stmt) in program.stmts.iter() {
-            let found = forms.candidates(stmt).into_iter().find(|form| forms.has(stmt, form));
+            let found = forms.candidates(stmt).into_iter().find_map(|form| forms.form(stmt, form));
             forms.filled.extend(found.map(|form| (x, form)));
         }
         for (y, stmt) in program.stmts.iter().collect::<Vec<_>>().into_iter().rev() {
@@ -123,15 +134,13 @@ impl<'p> Forms<'p> {
         forms
     }
 
-    /// The relations that a tensor may be filled around, with each of their axes.
+    /// The relations that a tensor may be filled around, with all of their axes.
     fn candidates(&self, stmt: &Stmt) -> Vec<Form> {
         let mut found: Vec<Form> = Vec::new();
         let mut add = |relation: RelationId, args: &[usize]| {
-            for along in args.iter().rev() {
-                let form = Form { relation, args: args.to_vec(), along: *along };
-                if found.len() < MAX_TRIED && !found.contains(&form) {
-                    found.push(form);
-                }
+            let form = Form { relation, args: args.to_vec(), along: args.to_vec() };
+            if found.len() < MAX_TRIED && !found.contains(&form) {
+                found.push(form);
             }
         };
         let of_guard = |p: &Pred, add: &mut dyn FnMut(RelationId, &[usize])| {
@@ -179,57 +188,64 @@ impl<'p> Forms<'p> {
         found
     }
 
-    /// What a tensor over the axes of a form has outside.
-    fn fill(&self, x: VarId, form: &Form) -> Option<Fill> {
-        if self.filled.get(&x) == Some(form) {
-            return Some(Fill::Filled);
+    /// What a tensor over the axes of a form has outside. The form keeps the axes along which that is the same.
+    fn fill(&self, x: VarId, form: &mut Form) -> Fill {
+        if let Some(own) = self.filled.get(&x).filter(|own| own.is_of(form)) {
+            form.retain(|axis| own.along.contains(&axis));
+            return Fill::Filled;
         }
         if self.zeros(x).iter().any(|(relation, args)| *relation == form.relation && *args == form.args) {
-            return Some(Fill::Zero);
+            return Fill::Zero;
         }
-        let index = IndexId::from_index(form.along);
-        let is_constant = match &self.program.stmts[x].rhs {
-            Rhs::Number(Number::Literal(_)) => true,
-            Rhs::Number(Number::Index(a)) => !a.mentions(index),
-            Rhs::Contract { sums, guard, operands } => {
-                let axes: Vec<IndexId> = (0..self.program.stmts[x].dims.len()).map(IndexId::from_index).collect();
-                let is_outside = matches!(form.side(&axes, guard), Some((Side::Outside | Side::Both, _)));
-                sums.is_empty() && is_outside && operands.iter().all(|x| !x.indices.contains(&index))
+        let stmt = &self.program.stmts[x];
+        match &stmt.rhs {
+            Rhs::Number(Number::Literal(_)) => {}
+            Rhs::Number(Number::Index(a)) => form.retain(|axis| !a.mentions(IndexId::from_index(axis))),
+            Rhs::Contract { sums, guard, operands } if sums.is_empty() => {
+                let axes: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
+                let rest = form.side(&axes, guard).map_or(Pred::False, |(_, rest)| rest);
+                let reads = |i: IndexId| operands.iter().any(|x| x.indices.contains(&i)) || rest.mentions(i);
+                form.retain(|axis| !reads(IndexId::from_index(axis)));
             }
-            Rhs::Input { .. } | Rhs::Add(_) | Rhs::Map { .. } => false,
-        };
-        is_constant.then_some(Fill::Constant)
+            Rhs::Input { .. } | Rhs::Add(_) | Rhs::Map { .. } | Rhs::Contract { .. } => form.along.clear(),
+        }
+        Fill::Constant
     }
 
-    /// Whether a statement has the form with a fill value that is not zero.
-    fn has(&self, stmt: &Stmt, form: &Form) -> bool {
+    /// The form of a statement around a relation, if it has fill values that are not zero.
+    fn form(&self, stmt: &Stmt, mut form: Form) -> Option<Form> {
         let indices: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
-        let plain = |p: &Pred| matches!(form.side(&indices, p), Some((Side::Both, _)));
-        let fills = |args: &[VarId]| args.iter().map(|x| self.fill(*x, form)).collect::<Option<Vec<Fill>>>();
-        match &stmt.rhs {
+        let mut fills = Vec::new();
+        let whole = |p: &Pred, form: &mut Form| match form.side(&indices, p) {
+            Some((Side::Both, rest)) => form.retain(|axis| !rest.mentions(IndexId::from_index(axis))),
+            _ => form.along.clear(),
+        };
+        let is_filled = match &stmt.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => false,
             Rhs::Add(sides) => {
-                let mut fill = false;
                 for (p, x) in sides {
-                    fill |= match (form.side(&indices, p), self.fill(*x, form)) {
-                        (Some((Side::Inside, _)), _) => false,
-                        (Some(_), Some(found)) => found != Fill::Zero,
-                        _ => return false,
-                    };
+                    let (side, rest) = form.side(&indices, p)?;
+                    if side != Side::Inside {
+                        form.retain(|axis| !rest.mentions(IndexId::from_index(axis)));
+                        fills.push(self.fill(*x, &mut form));
+                    }
                 }
-                fill
+                fills.iter().any(|fill| *fill != Fill::Zero)
             }
             Rhs::Map { guard, args, .. } => {
+                whole(guard, &mut form);
+                fills.extend(args.iter().map(|x| self.fill(*x, &mut form)));
                 // A function of zeros that is zero has the relation for a guard, if that is known.
-                plain(guard) && fills(args).is_some_and(|fills| fills.iter().any(|fill| *fill != Fill::Constant))
+                fills.iter().any(|fill| *fill != Fill::Constant)
             }
             Rhs::Contract { sums, guard, operands } => {
+                whole(guard, &mut form);
                 let is_whole = operands.iter().all(|x| is_whole(&x.indices, stmt.dims.len()));
-                let args: Vec<VarId> = operands.iter().map(|x| x.var).collect();
-                let fills = fills(&args).filter(|_| sums.is_empty() && is_whole && plain(guard));
-                fills.is_some_and(|fills| fills.contains(&Fill::Filled) && !fills.contains(&Fill::Zero))
+                fills.extend(operands.iter().map(|x| self.fill(x.var, &mut form)));
+                sums.is_empty() && is_whole && fills.contains(&Fill::Filled) && !fills.contains(&Fill::Zero)
             }
-        }
+        };
+        (is_filled && !form.along.is_empty()).then_some(form)
     }
 
     /// What a statement reads as a whole, of which it is known whether it is made as a whole itself.
@@ -248,22 +264,25 @@ impl<'p> Forms<'p> {
         for (k, (x, indices)) in elements(stmt).into_iter().enumerate() {
             let Some(form) = self.filled.get(&x) else { continue };
             let is_under = guard_of(stmt, k).is_some_and(|p| is_under(form, &indices, p));
-            let is_element = own == Some(form) && is_whole(&indices, stmt.dims.len());
-            found.extend((!is_under && !is_element && !self.is_summed(stmt, k, form)).then_some(x));
+            let is_element = own.is_some_and(|own| own.is_of(form)) && is_whole(&indices, stmt.dims.len());
+            found.extend((!is_under && !is_element && summed_along(stmt, k, form).is_none()).then_some(x));
         }
         found
     }
+}
 
-    /// Whether a statement sums up all of each row of an operand, and nothing else depends on the place in the row.
-    fn is_summed(&self, stmt: &Stmt, k: usize, form: &Form) -> bool {
-        let Rhs::Contract { guard, operands, .. } = &stmt.rhs else { return false };
-        let Some(x) = operands.get(k) else { return false };
-        let Some(s) = x.indices.get(form.along) else { return false };
-        let others = operands.iter().enumerate().filter(|(other, _)| *other != k);
-        let is_apart = x.indices.iter().collect::<BTreeSet<_>>().len() == x.indices.len();
-        let is_free = others.into_iter().all(|(_, x)| !x.indices.contains(s)) && !guard.mentions(*s);
-        is_apart && is_free && s.index() >= stmt.dims.len()
-    }
+/// The axis of an operand that a statement sums up all along, where nothing else depends on the place in the row.
+fn summed_along(stmt: &Stmt, k: usize, form: &Form) -> Option<usize> {
+    let Rhs::Contract { guard, operands, .. } = &stmt.rhs else { return None };
+    let x = operands.get(k)?;
+    let is_apart = x.indices.iter().collect::<BTreeSet<_>>().len() == x.indices.len();
+    let is_summed = |axis: &&usize| {
+        x.indices.get(**axis).is_some_and(|s| {
+            let mut others = operands.iter().enumerate().filter(|(other, _)| *other != k);
+            s.index() >= stmt.dims.len() && !guard.mentions(*s) && others.all(|(_, x)| !x.indices.contains(s))
+        })
+    };
+    form.along.iter().rev().find(is_summed).filter(|_| is_apart).copied()
 }
 
 /// The tensors that a statement reads, and at which indices, without those that guards ask.
@@ -331,7 +350,7 @@ impl<'p> Rewrite<'p> {
 
     /// The tensor that stands for another one on the relation.
     fn on(&self, x: VarId, form: &Form) -> VarId {
-        self.parts.get(&x).filter(|parts| parts.form == form).map_or(x, |parts| parts.entries)
+        self.parts.get(&x).filter(|parts| parts.form.is_of(form)).map_or(x, |parts| parts.entries)
     }
 
     /// A statement that reads tensors on the relation alone where its guards say so.
@@ -411,12 +430,13 @@ impl<'p> Rewrite<'p> {
 
     /// What stands outside of the relation in a tensor that a statement of the form reads at all its indices.
     fn filled(&self, builder: &mut Builder, x: VarId, form: &Form) -> Result<VarId> {
-        if let Some(parts) = self.parts.get(&x).filter(|parts| parts.form == form) {
-            return Ok(parts.fill);
-        }
         let stmt = builder.stmt(x).clone();
         let OpenStmt { gens, rhs, .. } = builder.open_stmt(&stmt)?;
         let (others, indices) = (form.others(&gens), gens.iter().map(|(i, _)| *i).collect::<Vec<_>>());
+        if let Some(parts) = self.parts.get(&x).filter(|parts| parts.form.is_of(form)) {
+            let fill = Operand { var: parts.fill, indices: parts.form.others(&indices) };
+            return builder.contract(&others, &[], Pred::True, vec![fill]);
+        }
         match rhs {
             Rhs::Number(number) => builder.number(&others, number),
             Rhs::Contract { guard, operands, .. } => match form.side(&indices, &guard) {
@@ -432,9 +452,9 @@ impl<'p> Rewrite<'p> {
         let Rhs::Contract { operands, .. } = &stmt.rhs else { return Ok(None) };
         let found = operands.iter().enumerate().find_map(|(k, x)| {
             let parts = self.parts.get(&x.var).filter(|parts| !parts.is_whole)?;
-            self.forms.is_summed(stmt, k, parts.form).then_some((k, parts))
+            summed_along(stmt, k, parts.form).map(|axis| (k, axis, parts))
         });
-        let Some((k, &Parts { form, entries, fill, .. })) = found else { return Ok(None) };
+        let Some((k, axis, &Parts { form, entries, fill, .. })) = found else { return Ok(None) };
         let OpenStmt { gens, sums, rhs } = builder.open_stmt(stmt)?;
         let Rhs::Contract { guard, operands, .. } = rhs else { return Ok(None) };
         let Some(x) = operands.get(k) else { return Ok(None) };
@@ -445,10 +465,10 @@ impl<'p> Rewrite<'p> {
         };
         let inside =
             part(builder, &sums, guard.clone().and(atom), Operand { var: entries, indices: x.indices.clone() })?;
-        let weighted = weighted(builder, form, fill, x.var)?;
+        let weighted = weighted(builder, form, axis, fill, x.var)?;
         let others: Vec<(IndexId, Size)> =
-            sums.iter().filter(|(i, _)| Some(i) != x.indices.get(form.along)).cloned().collect();
-        let outside = part(builder, &others, guard, Operand { var: weighted, indices: form.others(&x.indices) })?;
+            sums.iter().filter(|(i, _)| Some(i) != x.indices.get(axis)).cloned().collect();
+        let outside = part(builder, &others, guard, Operand { var: weighted, indices: without(&x.indices, axis) })?;
         builder.add(&gens, [(Pred::True, inside), (Pred::True, outside)]).map(Some)
     }
 }
@@ -486,15 +506,19 @@ fn added(builder: &mut Builder, gens: &[(IndexId, Size)], sides: Vec<(Pred, VarI
     }
 }
 
-/// The fill values of a tensor, each times the number of places that it fills, where there are some.
-fn weighted(builder: &mut Builder, form: &Form, fill: VarId, x: VarId) -> Result<VarId> {
+/// A list without the item of an axis.
+fn without<T: Clone>(items: &[T], axis: usize) -> Vec<T> {
+    items.iter().enumerate().filter(|(other, _)| *other != axis).map(|(_, item)| item.clone()).collect()
+}
+
+/// The fill values of a tensor, each times the number of places that it fills along an axis, where there are some.
+fn weighted(builder: &mut Builder, form: &Form, axis: usize, fill: VarId, x: VarId) -> Result<VarId> {
     let dims = builder.dims(x).to_vec();
     let gens = builder.fresh_indices(&dims);
     let args: Vec<(IndexId, Size)> = form.args.iter().map(|axis| gens[*axis].clone()).collect();
-    let (missing, is_missing) = missing(builder, form.relation, &args, gens[form.along].0)?;
-    let (others, at_others) = (form.others(&gens), form.others(&gens).iter().map(|(i, _)| *i).collect());
-    let fill = Operand { var: fill, indices: at_others };
-    builder.contract(&others, &[], is_missing, vec![missing, fill])
+    let (missing, is_missing) = missing(builder, form.relation, &args, gens[axis].0)?;
+    let fill = Operand { var: fill, indices: form.others(&gens).iter().map(|(i, _)| *i).collect() };
+    builder.contract(&without(&gens, axis), &[], is_missing, vec![missing, fill])
 }
 
 /// How many places of a row are not in a relation at these indices, of which one goes along the row; and that there are some.

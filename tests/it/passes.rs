@@ -178,6 +178,25 @@ fn passes_make_of_nests() {
     });
 }
 
+/// Each file of `tests/prepared` is a program, of which the snapshot has what the pass before lowering makes that the name of the file begins with. A file
+/// whose comment says that all stays is left as it is.
+#[test]
+fn passes_make_of_programs() {
+    insta::glob!("..", "prepared/*.iv", |path| {
+        let text = std::fs::read_to_string(path).expect("the file is there");
+        let name = path.file_name().expect("it has a name").to_string_lossy().into_owned();
+        let before = compile(&text).simplify().expect("it is simplified").tensor_ssa().clone();
+        let pass = prepare::PASSES
+            .iter()
+            .find(|pass| name.starts_with(&format!("{}.", pass.name)))
+            .expect("there is the pass");
+        let after = pass.apply(&before).expect("it runs");
+        check(pass.name, &after).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(after.stmts == before.stmts, text.contains("all stays"), "{name}");
+        insta::assert_snapshot!(after);
+    });
+}
+
 /// A function and its gradients by all parameters.
 fn with_gradients(function: Function) -> Vec<Function> {
     let names: Vec<String> = function.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
