@@ -17,7 +17,8 @@
 //! Where another search asks for places in the same numbers the place is known anyway, and stays, unless the numbers are a few, as a literal: these are
 //! compared in lanes.
 //!
-//! Where all places but those of a row have the same number the loop is [over the row](super::members), and the other number is compared once.
+//! Where all places but those of a row have the same number the loop is [over the row](super::members), and the other number is compared once, behind those of the
+//! row: where the best are zeros of either sign, another one may be kept.
 //!
 //! **Why it is right.** What is done under the test is the body of the search with the place for its index, which is compared statement by statement,
 //! so the register has what the search has found the best: the first number that attains the extremum, a NaN before all, and 0 where there is none.
@@ -32,6 +33,7 @@ use crate::base::{Arena, IndexId};
 use crate::error::Result;
 use crate::index::{Size, View};
 use crate::loops::{Array, ArrayId, BufferId, Cond, Decision, Domain, Fresh, Nest, Program, Real, RealId, Stmt, loads};
+use crate::scalar::{Comparison, Op};
 use crate::ty::Signature;
 
 /// Folds extrema whose places serve for nothing else.
@@ -183,8 +185,9 @@ impl Pass<'_> {
             }
             Some(members) => {
                 let [seen, one, less, minus, left] = std::array::from_fn(|_| self.names.fresh_real());
+                let [is_full, zero, other, nothing, compared] = std::array::from_fn(|_| self.names.fresh_real());
                 let value = members.value;
-                let missing = members.outside.iter().cloned().chain([extend(members.other)]).collect();
+                let (missing, missing_value) = (members.outside.clone(), members.other);
                 folded.extend([Stmt::Local(seen), Stmt::Define(one, Real::Literal(1.0))]);
                 folded.extend(members.visited([extend(value), Stmt::Accumulate(seen, one)]));
                 folded.extend([
@@ -192,7 +195,16 @@ impl Pass<'_> {
                     Stmt::Define(less, Real::Literal(-1.0)),
                     Stmt::Define(minus, Real::Mul(less, seen)),
                     Stmt::Define(left, Real::Add(count, minus)),
-                    Stmt::If { cond: Cond::Support(left), body: missing },
+                ]);
+                folded.extend(missing);
+                // In any case, so that many rows are compared side by side.
+                folded.extend([
+                    Stmt::Define(zero, Real::Literal(0.0)),
+                    Stmt::Define(is_full, Real::apply(Op::Compare(Comparison::Equal), [left, zero])),
+                    Stmt::Define(other, Real::Select(left, missing_value)),
+                    Stmt::Define(nothing, Real::Select(is_full, none)),
+                    Stmt::Define(compared, Real::Add(other, nothing)),
+                    extend(compared),
                 ]);
             }
         }

@@ -89,7 +89,7 @@ impl Pass<'_> {
                 let members = Members::of(self.arrays, self.signature, &mut self.names, own)?;
                 if members.is_some() || search.lies(around, self.sums) {
                     self.found.insert(members.is_some());
-                    let folded = self.folded(&search, members)?;
+                    let folded = self.folded(&search, members, search.is_across(around))?;
                     stmts.splice(at..at + 2, folded);
                     continue;
                 }
@@ -110,7 +110,7 @@ impl Pass<'_> {
     }
 
     /// The loop over all places, or those of a row, in place of a search, and what is done with the one that is found.
-    fn folded(&mut self, search: &Search<'_>, members: Option<Members>) -> Result<Vec<Stmt>> {
+    fn folded(&mut self, search: &Search<'_>, members: Option<Members>, in_lanes: bool) -> Result<Vec<Stmt>> {
         let Search { index, view, extent, at, body, value, then } = *search;
         let [best, place, start, zero] = self.fresh();
         let from = if view == View::ArgMin { f64::INFINITY } else { f64::NEG_INFINITY };
@@ -129,19 +129,18 @@ impl Pass<'_> {
             }
             // Where the best is as good as the others, the first place of all has it.
             Some(members) if members.literal() == Some(from) => {
-                let behind = self.compared_in_row(known, at, members.value);
+                let behind = self.compared_in_row(known, at, members.value, in_lanes);
                 folded.extend(members.visited(behind));
             }
             Some(members) => {
                 let [gap, here, follows, count, less, minus, left] = self.fresh();
-                let mut behind = self.compared_in_row(known, at, members.value);
+                let mut behind = self.compared_in_row(known, at, members.value, in_lanes);
                 behind.extend([
                     Stmt::Define(here, Real::Index(at.into())),
-                    Stmt::Define(follows, Real::apply(Op::Compare(Comparison::Equal), [here, gap])),
+                    Stmt::Define(follows, equal(here, gap)),
                     Stmt::Accumulate(gap, follows),
                 ]);
-                let missing = members.outside.iter().cloned().chain(self.compared_missing(known, gap, members.other));
-                let missing = Stmt::If { cond: Cond::Support(left), body: missing.collect() };
+                let (missing, other) = (members.outside.clone(), members.other);
                 folded.push(Stmt::Local(gap));
                 folded.extend(members.visited(behind));
                 folded.extend([
@@ -149,8 +148,9 @@ impl Pass<'_> {
                     Stmt::Define(less, Real::Literal(-1.0)),
                     Stmt::Define(minus, Real::Mul(less, gap)),
                     Stmt::Define(left, Real::Add(count, minus)),
-                    missing,
                 ]);
+                folded.extend(missing);
+                folded.extend(self.compared_missing(known, gap, left, other));
             }
         }
         let then = then.iter().map(|stmt| match stmt {
@@ -180,8 +180,11 @@ impl Pass<'_> {
         stmts
     }
 
-    /// The same in a loop without lanes, where it is rare that a number is new.
-    fn compared_in_row(&mut self, known: Known, at: IndexId, value: RealId) -> Vec<Stmt> {
+    /// The same in a row. In a loop without lanes it is tested, as few numbers of a row are new.
+    fn compared_in_row(&mut self, known: Known, at: IndexId, value: RealId, in_lanes: bool) -> Vec<Stmt> {
+        if in_lanes {
+            return self.compared(known, at, value);
+        }
         let [is_left, number, new, here] = self.fresh();
         let mut stmts = self.is_not_better(known, value, is_left);
         let place = Stmt::Define(here, Real::Index(at.into()));
@@ -196,11 +199,11 @@ impl Pass<'_> {
         stmts
     }
 
-    /// Compares the number that all missing places have with the best, where these begin at a gap. It is new as well where it is as good, or both
-    /// are NaN, and the place of the best comes later.
-    fn compared_missing(&mut self, known: Known, gap: RealId, value: RealId) -> Vec<Stmt> {
+    /// Compares the number that all missing places have, if some are left, with the best; these begin at a gap. It is new as well where it is as good, or
+    /// both are NaN, and the place of the best comes later.
+    fn compared_missing(&mut self, known: Known, gap: RealId, left: RealId, value: RealId) -> Vec<Stmt> {
         let [worse, number, is_number, better, earlier] = self.fresh();
-        let [nan, other_nan, both_nan, same, as_good, tied, new] = self.fresh();
+        let [nan, other_nan, both_nan, same, as_good, tied, best, new] = self.fresh();
         let mut stmts = self.is_not_better(known, value, worse);
         let less = |a, b| Real::apply(Op::Compare(Comparison::Less), [a, b]);
         stmts.extend([
@@ -214,9 +217,10 @@ impl Pass<'_> {
             Stmt::Define(as_good, Real::Add(same, both_nan)),
             Stmt::Define(earlier, less(gap, known.place)),
             Stmt::Define(tied, Real::Select(as_good, earlier)),
-            Stmt::Define(new, Real::Add(better, tied)),
-            Stmt::If { cond: Cond::Support(new), body: vec![Stmt::Assign(known.place, gap)] },
+            Stmt::Define(best, Real::Add(better, tied)),
+            Stmt::Define(new, Real::Select(left, best)),
         ]);
+        stmts.extend(self.taken(known, new, gap, value));
         stmts
     }
 
@@ -303,12 +307,16 @@ impl<'a> Search<'a> {
                 let is_made = places.iter().any(|place| sums.contains(&place.buffer));
                 (1..SHORT).contains(&n) && !around.is_empty() && !is_made
             }
-            None => {
-                let apart = |a: &Affine| !a.mentions(self.at) && around.iter().any(|i| a.mentions(*i));
-                let is_searched = |place: &&&Place| place.at.iter().any(|a| a.mentions(self.at));
-                let mut searched = places.iter().filter(is_searched).peekable();
-                searched.peek().is_some() && searched.all(|place| place.at.last().is_some_and(apart))
-            }
+            None => self.is_across(around),
         }
+    }
+
+    /// Whether numbers that are searched are far apart, but not those that a loop around searches side by side.
+    fn is_across(&self, around: &[IndexId]) -> bool {
+        let apart = |a: &Affine| !a.mentions(self.at) && around.iter().any(|i| a.mentions(*i));
+        let places = loads(self.body);
+        let is_searched = |place: &&&Place| place.at.iter().any(|a| a.mentions(self.at));
+        let mut searched = places.iter().filter(is_searched).peekable();
+        searched.peek().is_some() && searched.all(|place| place.at.last().is_some_and(apart))
     }
 }

@@ -9,8 +9,8 @@
 //! | `collapse` | loops over two axes that lie together in memory become one | one nest a tensor | exact |
 //! | `histograms` | sums of which each term knows its whole place are added up in the order of their sources | one nest a tensor | reassociates |
 //! | `workspaces` | sums of which each term knows its place are added up in a row, term by term | one nest a tensor | reassociates |
-//! | `fold-extrema` | the largest of numbers is kept, and its place is not looked for | | exact |
-//! | `fold-places` | the place of the largest of numbers is kept as a number, where columns are searched | places that serve as numbers | exact |
+//! | `fold-extrema` | the largest of numbers is kept, and its place is not looked for; of a row where all other places are alike | | exact, but for the sign of a zero |
+//! | `fold-places` | the place of the largest of numbers is kept as a number, where columns or rows of a relation are searched | places that serve as numbers | exact |
 //! | `sink-selects` | a product under a test is the product of its factors under the test | | exact |
 //! | `row-sums` | sums over all of several rows are those of each row, which follow the nest that writes it | one nest a tensor | reassociates |
 //! | `unroll-outer` | loops over a few values around long sums become statements | one nest a tensor | exact |
