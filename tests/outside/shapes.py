@@ -158,7 +158,7 @@ class Shapes:
             self.nearest, self.nearest, self.places_of_rows, self.best_of_rows, self.counted_by_place, self.divided, self.divided, self.powers,
             self.union, self.union, self.joint, self.histogram, self.histogram, self.shifted, self.corners, self.windows, self.windows, self.pooled, self.stencil,
             self.columns, self.columns, self.normalised, self.pairs, self.pairs, self.growing, self.matrices, self.triangle, self.gathered, self.exists,
-            self.entries, self.softmax, self.few_columns, self.rotated, self.masked, self.joined,
+            self.entries, self.alike, self.alike, self.softmax, self.few_columns, self.rotated, self.masked, self.joined,
         ]  # fmt: skip
         return self.r.choice(shapes)()
 
@@ -537,6 +537,45 @@ class Shapes:
         if self.chance(0.5):
             return (n, c), self.over("gen", (n, c), lambda p: minus(turned(*p), get(b, p[1])))
         return (n,), self.over("gen", (n,), lambda i: self.over("sum", (c,), lambda j: ("powi", minus(turned(*i, *j), get(b, *j)), 2)))
+
+    def alike(self):
+        """Rows in which all places are alike but entries of a relation, or sources of a target: the best, its place, sums of a function."""
+        n, m, r = self.size(), self.size(), self.r
+        kind = r.choice(["relation", "relation", "sources", "targets", "sparse"])
+        x = self.tensor(m)
+        if kind == "sparse":
+            a = self.sparse(n, m)
+            row = lambda i, j: self.each(get(a, i, j))
+        else:
+            if kind == "relation":
+                name = self.fresh("E")
+                self.relations.append(Relation(name, (n, m)))
+                inside = lambda i, j: ("rel", name, (i, j))
+            else:
+                source, target = (m, n) if kind == "sources" else (n, m)
+                name = self.map(source, target)
+                at = lambda s: ix(0, (1, ("map", name, (s,))))
+                inside = lambda i, j: ("eq", at(j), i) if kind == "sources" else ("eq", at(i), j)
+            y = self.tensor(n)
+            other = r.choice([lambda i: ("num", r.choice([0.0, 1.0, 2.5])), lambda i: ("neg", ("num", 3.0)), lambda i: get(y, i)])
+            row = lambda i, j: ("select", inside(i, j), self.each(get(x, j)), other(i))
+        use = r.choice(["best", "best", "place", "sum", "sum", "columns", "weighted", "softmax"])
+        which, dims = r.choice(["max", "min"]), (n,)
+        if use == "best":
+            return dims, self.over("gen", dims, lambda i: self.over(which, (m,), lambda j: row(*i, *j)))
+        if use == "place":
+            return dims, self.over("gen", dims, lambda i: ("ixv", self.place("arg" + which, m, lambda j: row(*i, j))))
+        if use == "columns":
+            return (m,), self.over("gen", (m,), lambda j: self.over("sum", dims, lambda i: self.each(row(*i, *j))))
+        if use == "weighted":
+            return dims, self.over("gen", dims, lambda i: self.over("sum", (m,), lambda j: mul(self.each(row(*i, *j)), get(x, *j))))
+        if use == "sum":
+            return dims, self.over("gen", dims, lambda i: self.over("sum", (m,), lambda j: self.each(row(*i, *j))))
+        rows, top = self.fresh("t"), self.fresh("t")
+        best = self.over("gen", dims, lambda i: self.over("max", (m,), lambda j: get(rows, *i, *j)))
+        part = lambda i, j: ("call", "exp", (minus(get(rows, i, j), get(top, i)),))
+        total = self.over("gen", dims, lambda i: ("call", "ln", (self.over("sum", (m,), lambda j: part(*i, *j)),)))
+        return dims, ("let", rows, self.over("gen", (n, m), lambda at: row(*at)), ("let", top, best, total))
 
     def masked(self):
         """Products under tests of numbers, and alternatives."""
