@@ -184,28 +184,8 @@ impl Pass<'_> {
                 folded.push(extent_is);
             }
             Some(members) => {
-                let [seen, one, less, minus, left] = std::array::from_fn(|_| self.names.fresh_real());
-                let [is_full, zero, other, nothing, compared] = std::array::from_fn(|_| self.names.fresh_real());
-                let value = members.value;
-                let (missing, missing_value) = (members.outside.clone(), members.other);
-                folded.extend([Stmt::Local(seen), Stmt::Define(one, Real::Literal(1.0))]);
-                folded.extend(members.visited([extend(value), Stmt::Accumulate(seen, one)]));
-                folded.extend([
-                    extent_is,
-                    Stmt::Define(less, Real::Literal(-1.0)),
-                    Stmt::Define(minus, Real::Mul(less, seen)),
-                    Stmt::Define(left, Real::Add(count, minus)),
-                ]);
-                folded.extend(missing);
-                // In any case, so that many rows are compared side by side.
-                folded.extend([
-                    Stmt::Define(zero, Real::Literal(0.0)),
-                    Stmt::Define(is_full, Real::apply(Op::Compare(Comparison::Equal), [left, zero])),
-                    Stmt::Define(other, Real::Select(left, missing_value)),
-                    Stmt::Define(nothing, Real::Select(is_full, none)),
-                    Stmt::Define(compared, Real::Add(other, nothing)),
-                    extend(compared),
-                ]);
+                let places = (count, extent_is);
+                folded.extend(self.best_of_row(members, (view, best, none), places));
             }
         }
         folded.push(Stmt::Define(found, Real::Select(count, best)));
@@ -213,6 +193,38 @@ impl Pass<'_> {
             folded.push(Stmt::Accumulate(number, found));
         }
         Ok(Some((declared, folded)))
+    }
+
+    /// The best of a row, and the number that all missing places have, if there are some. It is compared in any case, with nothing where there are none, so that
+    /// many rows are compared side by side.
+    fn best_of_row(
+        &mut self,
+        members: Members,
+        (view, best, none): (View, RealId, RealId),
+        (count, extent_is): (RealId, Stmt),
+    ) -> Vec<Stmt> {
+        let [seen, one, less, minus, left] = std::array::from_fn(|_| self.names.fresh_real());
+        let [is_full, zero, other, nothing, compared] = std::array::from_fn(|_| self.names.fresh_real());
+        let extend = |r| Stmt::Extend(view, best, r);
+        let (missing, value, missing_value) = (members.outside.clone(), members.value, members.other);
+        let mut stmts = vec![Stmt::Local(seen), Stmt::Define(one, Real::Literal(1.0))];
+        stmts.extend(members.visited([extend(value), Stmt::Accumulate(seen, one)]));
+        stmts.extend([
+            extent_is,
+            Stmt::Define(less, Real::Literal(-1.0)),
+            Stmt::Define(minus, Real::Mul(less, seen)),
+            Stmt::Define(left, Real::Add(count, minus)),
+        ]);
+        stmts.extend(missing);
+        stmts.extend([
+            Stmt::Define(zero, Real::Literal(0.0)),
+            Stmt::Define(is_full, Real::apply(Op::Compare(Comparison::Equal), [left, zero])),
+            Stmt::Define(other, Real::Select(left, missing_value)),
+            Stmt::Define(nothing, Real::Select(is_full, none)),
+            Stmt::Define(compared, Real::Add(other, nothing)),
+            extend(compared),
+        ]);
+        stmts
     }
 }
 
