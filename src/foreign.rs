@@ -4,8 +4,10 @@
 //! In sentences `x` and `y` are vectors, `A` and `B` matrices, `s` is a number and `idx` a map.
 
 mod latex;
+mod words;
 
 pub(crate) use self::latex::translate;
+pub(crate) use self::words::{between_words, type_name, word};
 
 /// The longest text of a program that is repeated in a sentence, in bytes.
 pub(crate) const MAX_SHOWN: usize = 40;
@@ -98,7 +100,7 @@ const FUNCTIONS: Sentences = &[
     (&["hypot"], "it is `sqrt(x^2 + y^2)`"),
     (&["tr"], "it is called `trace`"),
     (&["mish"], "it is `x * tanh(softplus(x))`"),
-    (&["normal_cdf", "ndtr", "normcdf"], "it is `(1 + erf(x / sqrt(2))) / 2`"),
+    (&["normal_cdf", "norm_cdf", "ndtr", "normcdf", "gaussian_cdf"], "it is `(1 + erf(x / sqrt(2))) / 2`"),
     (
         &["fft", "rfft", "ifft", "dft"],
         "numbers are real: the two parts of the transform are `gen k < n. sum j < n. x[j] * cos(2 * pi * k * j / n)` and, of the sine, `gen k < n. -sum j < n. x[j] * sin(2 * pi * k * j / n)`",
@@ -127,7 +129,7 @@ const FUNCTIONS: Sentences = &[
         "how long an axis is says its size, the `n` of `[n] real`; the length of a vector in space is `norm(x)`",
     ),
     (
-        &["concatenate", "cat", "hstack", "vstack", "stack", "vcat", "hcat"],
+        &["concatenate", "concat", "append", "cat", "hstack", "vstack", "stack", "vcat", "hcat"],
         "tensors are joined by brackets: `gen i < n + n. if i < n then x[i] else y[i - n]`",
     ),
     (
@@ -214,7 +216,7 @@ const FUNCTIONS: Sentences = &[
     ),
     (
         &["convolve", "conv1d"],
-        "it is called `conv`, where the filter lies within the signal; with zeros beyond the ends `conv_same(x, y)` or `conv_full(x, y)`, and in steps `conv_same(x, y)[::2]`",
+        "it is called `conv`, reverses the filter, and is where this lies within the signal; not reversed it is `gen i < n. sum j < m. x[i + j] * w[j]`; with zeros beyond the ends `conv_same(x, y)` or `conv_full(x, y)`, and in steps `conv_same(x, y)[::2]`",
     ),
     (
         &["correlate"],
@@ -241,7 +243,26 @@ const FUNCTIONS: Sentences = &[
         &["int", "trunc"],
         "reals cannot be rounded to indices: these come in by a `map`; indices divide, as in `gen i < n. x[i // 2]`",
     ),
-    (&["stop_gradient", "detach"], "what is not differentiated by is a parameter that `--wrt` does not name"),
+    (
+        &["stop_gradient", "detach", "lax_stop_gradient"],
+        "what is not differentiated by is a parameter that `--wrt` does not name: declare another one, and give it the same numbers",
+    ),
+    (&["softmin"], "it is `softmax(-x)`"),
+    (&["softsign"], "it is `x / (1 + abs(x))`"),
+    (&["sinc"], "it is `if s = 0 then 1 else sin(pi * s) / (pi * s)`"),
+    (&["beta"], "write `exp(lgamma(a) + lgamma(b) - lgamma(a + b))`"),
+    (&["comb", "choose", "binom", "binomial"], "write `exp(lgamma(a + 1) - lgamma(b + 1) - lgamma(a - b + 1))`"),
+    (&["log_cosh", "logcosh"], "it is `abs(x) + log1p(exp(-2 * abs(x))) - log(2)`"),
+    (&["norm_pdf", "normal_pdf", "normpdf"], "it is `exp(-x^2 / 2) / sqrt(2 * pi)`"),
+    (&["norm2", "l2norm", "l2_norm"], "the norm is `norm(x)`, and its square, the sum of squares, `squared_norm(x)`"),
+    (&["distance2", "dist2"], "the distance is `distance(x, y)`, and its square `squared_distance(x, y)`"),
+    (&["dist", "euclidean"], "it is called `distance`"),
+    (&["frobenius", "frobenius_norm"], "of all elements it is `sqrt(sum(A^2))`"),
+    (&["hardtanh", "relu6"], "a value within limits is `clip(x, a, b)`"),
+    (
+        &["histogram"],
+        "counts are sums of brackets: `gen k < n. sum i < m. [idx(i) = k]`, with a `map idx : [m] -> [n]`",
+    ),
 ];
 
 const REMAINDER: &str =
@@ -293,7 +314,7 @@ const ALONG: &[&str] = &[
     "logsumexp",
     "norm",
     "norm1",
-    "norm2",
+    "squared_norm",
     "variance",
     "cumsum",
 ];
@@ -497,63 +518,14 @@ pub(crate) fn member(member: &Member<'_>) -> Option<String> {
     }
 }
 
-/// Words that begin something in another language.
-const WORDS: Sentences = &[
-    (&["for", "while"], LOOPS),
-    (&["return"], "the last expression is the value, without `return`"),
-    (&["lambda", "function", "func"], FUNCTION),
-    (&["input", "variable", "given"], "a parameter is declared as in `param x : [n] real`"),
-    (&["match", "switch"], "a choice by constructors is `case e of circle(r) -> .. | nothing -> ..`"),
-    (&["prod", "product"], PRODUCT),
-    (
-        &["var", "const", "auto", "local", "float", "double", "int", "vec2", "vec3", "vec4"],
-        "variables are bound by `let y = e`",
-    ),
-];
-
-/// What to write instead of a word with something behind it.
-pub(crate) fn word(word: &str) -> Option<&'static str> {
-    find(WORDS, word)
-}
-
-const TYPES: Sentences = &[
-    (
-        &["int", "integer", "index", "i32", "i64", "Int"],
-        "indices come in by a map, as in `map idx : [m] -> [n]`, which is read as `x[idx(i)]`",
-    ),
-    (
-        &["bool", "Bool"],
-        "a truth value is a number, 1 or 0, which is compared: `sum i < n. [x[i] != 0] * y[i]`; what holds of indices comes in by a relation, as in `rel E : [n, n]`",
-    ),
-    (&["R", "Real", "number", "ℝ"], "numbers are `real`, vectors of them `[n] real`"),
-    (
-        &["float", "double", "f64", "f32", "Float64", "float64", "float32"],
-        "numbers are `real`; single precision is asked for when a program runs",
-    ),
-    (
-        &["sparse", "bsr", "dia", "lil", "csr_matrix"],
-        "a sparse tensor is `csr`, `csc` or `coo`, as in `param A : csr [m, n] real`",
-    ),
-    (&["dense"], "a tensor is dense where no format is named: `param A : [m, n] real`"),
-    (
-        &["vector", "matrix", "tensor", "array", "Vector", "Matrix", "Tensor", "Array", "ndarray", "list", "vec"],
-        "a vector is `[n] real`, a matrix `[m, n] real`",
-    ),
-    (&["complex", "Complex", "complex128"], "numbers are `real`: a complex one is a pair, `(real, real)`"),
-];
-
-/// What to write instead of a name of a type.
-pub(crate) fn type_name(name: &str) -> Option<&'static str> {
-    find(TYPES, name)
-}
-
 const OF_MATRIX: Sentences = &[
     (&["diag"], "the diagonal of a matrix is `gen i < n. A[i, i]`"),
     (&["norm"], "of all elements it is `sqrt(sum(A^2))`, of each row `norm(A, axis = 1)`"),
-    (&["norm2"], "of all elements it is `sum(A^2)`, of each row `norm2(A, axis = 1)`"),
+    (&["squared_norm"], "of all elements it is `sum(A^2)`, of each row `squared_norm(A, axis = 1)`"),
     (&["norm1"], "of all elements it is `sum(abs(A))`, of each row `norm1(A, axis = 1)`"),
     (&["dot"], "of all elements it is `sum(A * B)`; the product of matrices is `A @ B`"),
-    (&["distance2"], "of all elements it is `sum((A - B)^2)`, of two rows `distance2(A[i, :], B[j, :])`"),
+    (&["distance"], "of all elements it is `sqrt(sum((A - B)^2))`, of two rows `distance(A[i, :], B[j, :])`"),
+    (&["squared_distance"], "of all elements it is `sum((A - B)^2)`, of two rows `squared_distance(A[i, :], B[j, :])`"),
     (&["variance"], "of all elements it is `mean((A - mean(A))^2)`, of each column `variance(A, axis = 0)`"),
     (&["max_pool"], "of squares of 2 by 2 it is `max_pool2d(A)`"),
     (&["mean_pool"], "of squares of 2 by 2 it is `mean_pool2d(A)`"),
@@ -654,6 +626,7 @@ pub(crate) fn subscript(name: &str, inside: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::words::{BETWEEN_WORDS, TYPES, WORDS};
     use super::*;
     use crate::surface;
 
@@ -663,12 +636,15 @@ mod tests {
                            rel E : [n, n]\nassume n >= 1\nassume m = n\n";
 
     fn all() -> impl Iterator<Item = &'static str> {
-        [FUNCTIONS, ARGUMENTS, WORDS, TYPES, OF_MATRIX, BETWEEN, COMMANDS].into_iter().flatten().map(|(_, help)| *help)
+        [FUNCTIONS, ARGUMENTS, WORDS, BETWEEN_WORDS, TYPES, OF_MATRIX, BETWEEN, COMMANDS]
+            .into_iter()
+            .flatten()
+            .map(|(_, help)| *help)
     }
 
     #[test]
     fn a_name_has_one_sentence() {
-        for table in [FUNCTIONS, ARGUMENTS, WORDS, TYPES, OF_MATRIX] {
+        for table in [FUNCTIONS, ARGUMENTS, WORDS, BETWEEN_WORDS, TYPES, OF_MATRIX] {
             let mut names: Vec<&str> = table.iter().flat_map(|(names, _)| names.iter().copied()).collect();
             names.sort_unstable();
             assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
@@ -716,7 +692,15 @@ mod tests {
                     "x[2*i + 1]",
                     "gen i < b - a. x[i + a]",
                     "A[i, :]",
-                    "distance2(A[i, :], B[j, :])",
+                    "distance(A[i, :], B[j, :])",
+                    "squared_distance(A[i, :], B[j, :])",
+                    "import \"lib.iv\"",
+                    "let (a, b) = p",
+                    "assume n >= 1",
+                    "size k",
+                    "i // 2",
+                    "(p and not q) or (q and not p)",
+                    "if c then a else if d then b else s",
                     "gen i < m, j < n. sum k < l. a[i, k] * b[k, j]",
                     "gen i < n. sum j < m. x[i + j] * w[j]",
                     "gen i < n. mean j < k. x[3*i + j]",

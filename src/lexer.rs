@@ -187,7 +187,7 @@ fn symbol(c: char) -> Option<Token> {
         '+' => Token::Plus,
         '-' | '−' => Token::Minus,
         '*' | '·' | '⋅' | '×' => Token::Star,
-        '/' => Token::Slash,
+        '/' | '÷' => Token::Slash,
         '%' => Token::Percent,
         '^' => Token::Caret,
         '@' => Token::At,
@@ -362,6 +362,9 @@ impl<'a> Lexer<'a> {
                 self.at += 1;
                 self.closed_end = self.at;
                 Token::Prime
+            } else if c == '∏' {
+                self.at += c.len_utf8();
+                Token::Name
             } else if matches!(c, 'ᵀ' | '⊤') {
                 self.at += c.len_utf8();
                 self.closed_end = self.at;

@@ -251,7 +251,7 @@ library! {
     /// The Euclidean norm of a vector.
     norm();
     /// The square of the Euclidean norm of a vector.
-    norm2();
+    squared_norm();
     /// The sum of all elements of a tensor.
     sum();
     /// The mean of the elements of a tensor.

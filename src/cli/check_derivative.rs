@@ -122,7 +122,7 @@ fn check_on<P: Checked>(
     let derive = |mode: Mode| {
         let request = Request { wrt: wrt.to_vec(), simplify: simplify.cloned(), ..Request::new(mode, &[]) };
         let derived = function.derive(&request)?;
-        derived.simplification.iter().for_each(tell);
+        derived.simplification.iter().for_each(|report| tell(report, simplify));
         let derivative = P::of(&derived.function);
         let derivative = derivative.ok_or_else(|| Error::Request("the derivative has no loops".to_owned()))?;
         let added = match derived.added.as_slice() {

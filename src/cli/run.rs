@@ -87,7 +87,7 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
     let program = reader.load(&arguments.file)?;
     let mut stages = Stages::new();
     let options = arguments.simplification.options(&program.signature)?;
-    let request = arguments.derivative.request(&program.signature, options)?;
+    let request = arguments.derivative.request(&program.signature, options.clone())?;
     if request.is_none() {
         arguments.simplification.unused()?;
     }
@@ -106,7 +106,7 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
         None => None,
     };
     if let Some(report) = derived.as_ref().and_then(|derived| derived.simplification.as_ref()) {
-        tell(report);
+        tell(report, options.as_ref());
     }
     let primal_inputs = arguments.inputs.read(&primal.tensor_ssa().signature)?;
     let mut inputs = primal_inputs.clone();

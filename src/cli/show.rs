@@ -167,7 +167,7 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
             let request = Request { derivation: arguments.derivation, ..request };
             let function = arguments.derivative.given.of(program, reader, &mut stages)?;
             let derived = function.derive_in(&request, &mut stages)?;
-            derived.simplification.iter().for_each(tell);
+            derived.simplification.iter().for_each(|report| tell(report, options.as_ref()));
             if arguments.cost {
                 // What nothing is proved of has a cost of its own.
                 let has_fixpoints = function.flow().is_some_and(flow::Program::has_fixpoints);
@@ -191,8 +191,9 @@ pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
             derived.function
         }
         None if arguments.simplify || stage == Stage::Simplify => {
-            let simplified = Function::compile(program, &mut stages)?.simplify_with(&options.unwrap_or_default())?;
-            tell(&simplified.report);
+            let options = options.unwrap_or_default();
+            let simplified = Function::compile(program, &mut stages)?.simplify_with(&options)?;
+            tell(&simplified.report, Some(&options));
             if arguments.cost {
                 print(&simplified.function.cost()?.to_string())?;
                 return Ok(true);

@@ -97,8 +97,11 @@ impl SimplifyArguments {
     }
 }
 
-/// Says on standard error that a budget was used up, if one was.
-pub(super) fn tell(report: &Report) {
+/// Says on standard error that a budget was used up, if one was that the command line says.
+pub(super) fn tell(report: &Report, options: Option<&Options>) {
+    if options.is_none_or(|options| options.work.is_none() && options.budget == Budget::default()) {
+        return;
+    }
     let what = match report.stop {
         Stop::Saturated => return,
         Stop::Nodes => "nodes; a larger --effort goes on",
@@ -122,11 +125,11 @@ pub(super) fn compiled(
     let function = derivative.given.of(program, reader, &mut stages)?;
     if let Some(request) = request {
         let derived = function.derive_in(&request, &mut stages)?;
-        derived.simplification.iter().for_each(tell);
+        derived.simplification.iter().for_each(|report| tell(report, options.as_ref()));
         return Ok((derived.function, derived.blocks));
     }
     let Some(options) = options else { return Ok((function, Vec::new())) };
     let simplified = function.simplify_with(&options)?;
-    tell(&simplified.report);
+    tell(&simplified.report, Some(&options));
     Ok((simplified.function, Vec::new()))
 }

@@ -181,7 +181,7 @@ impl<'a> Source<'a> {
                 | Token::Question
                 | Token::Caret,
             ) => false,
-            (Token::Minus, _) if !before_that.is_some_and(ends_operand) => false,
+            (Token::Minus | Token::Plus, _) if !before_that.is_some_and(ends_operand) => false,
             // At the start of a line only the parser knows whether it is a difference.
             (Token::Minus, _) if self.tokens[at - 1].starts_line => as_written,
             (Token::Colon, _) if is_axis(at - 1) => false,
@@ -341,7 +341,7 @@ fn declarations(ast: &Ast, source: &Source<'_>) -> Vec<(usize, usize)> {
         source.tokens[..before_body].iter().rev().take_while(|lexeme| lexeme.token == Token::LeftParen).count();
     let body = source.tokens.get(before_body - opening).map_or(end, |lexeme| lexeme.span.start as usize);
     let begins = |lexeme: &&Lexeme| {
-        let word = || lexeme.starts_line && matches!(source.of(lexeme), "import" | "size");
+        let word = || lexeme.starts_line && matches!(source.of(lexeme), "import" | "size" | "const");
         (lexeme.span.start as usize) < body && (is_decl(lexeme.token) || word())
     };
     let starts: Vec<usize> = source.tokens.iter().filter(begins).map(|lexeme| lexeme.span.start as usize).collect();

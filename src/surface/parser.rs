@@ -8,7 +8,8 @@
 //! type     = plain | (plain | "(" type,+ ")") "->" type       sizes = "[" expr,+ "]"
 //! plain    = "real" | sizes plain | "(" type,+ ")" | "index" size | name
 //! expr     = "let" (pattern "=" expr),+ ("in" | ";" | line break) expr | "let" pattern "," pattern "=" expr ("in" | ";" | line break) expr
-//!          | binder (name "<" expr),+ "." expr | binder "(" (name "<" expr),+ ")" ["."] expr
+//!          | ("let" name parameters "=" expr | "def" name parameters "=" expr | "const" name "=" expr) ("in" | ";" | line break) expr
+//!          | binder range,+ "." expr | binder "(" range,+ ")" ["."] expr | binder "(" range,+ "." expr ")"
 //!          | "iterate" pattern "=" expr "while" pred ["," "at" "most" expr] "." expr
 //!          | "fixpoint" pattern "=" expr ["while" pred] "," "at" "most" expr "." expr
 //!          | "unfold" pattern "=" expr "while" pred "," "at" "most" expr "." expr
@@ -16,6 +17,7 @@
 //!          | "if" expr "then" expr "else" expr | "[" expr "]" [["*"] expr]
 //!          | "[" expr "," expr,+ "]" | operators
 //!          | "fn" (pattern [":" type]),+ "." expr
+//! range    = [expr ("<" | "<=")] (name ("<" | "<="))+ expr
 //! access   = expr "[" (expr | [expr] ":" [expr] [":" [expr]]),+ "]"
 //! binder   = "gen" | "sum" | "mean" | "prod" | "max" | "min" | "argmax" | "argmin" | "exists"
 //! pattern  = name | "(" pattern,+ ")"
@@ -46,17 +48,22 @@
 //! | `binders` | indices, ranges and bodies of `sum`, `gen` and so on |
 //! | `brackets` | selects and vectors |
 //! | `cases` | sum types, `case`, types at names |
+//! | `choices` | places that are the smaller or the larger of two |
+//! | `definitions` | definitions behind a `let`, constants |
 //! | `function` | `fn` |
 //! | `habits` | what other languages go on with |
 //! | `misread` | what is right and easily misread |
 //! | `parts` | parts of axes, `x[a:b]` |
+//! | `ranges` | ranges with two ends, `1 <= i < n` |
 //! | `recovery` | how reading goes on behind a mistake |
 //! | `scan` | `fold`, `scan`, `iterate`, `fixpoint` and `unfold` |
 
 mod binders;
 mod brackets;
 mod cases;
+mod choices;
 mod declaration;
+mod definitions;
 mod expression;
 mod frame;
 mod function;
@@ -64,10 +71,13 @@ mod groups;
 mod habits;
 mod misread;
 mod parts;
+mod ranges;
 mod recovery;
 mod scan;
 #[cfg(test)]
 mod tests;
+
+use rustc_hash::FxHashSet;
 
 use crate::base::Span;
 use crate::error::Diagnostic;
@@ -106,6 +116,8 @@ pub fn parse(text: &str) -> (Ast, Vec<Diagnostic>) {
         halted: false,
         indent: None,
         unranged: None,
+        known: Vec::new(),
+        known_sizes: FxHashSet::default(),
         looked_at: 0,
     };
     parser.advance();
@@ -192,7 +204,11 @@ struct Parser<'a> {
     indent: Option<u32>,
     /// The end of the last index without a range.
     unranged: Option<u32>,
-    /// How many nodes were looked at for warnings.
+    /// The names of what is declared so far, of sizes in types, and of the parameters of the definition that is read.
+    known: Vec<String>,
+    /// Those of sizes.
+    known_sizes: FxHashSet<String>,
+    /// How many nodes were looked at for warnings, and for what a name means.
     looked_at: usize,
 }
 
@@ -322,7 +338,11 @@ impl Parser<'_> {
     }
 
     fn name_at(&self, span: Span) -> Name {
-        Name { text: self.text.get(span.range()).unwrap_or("").to_string(), span }
+        let text = match self.text.get(span.range()).unwrap_or("") {
+            "∏" => "prod",
+            text => text,
+        };
+        Name { text: text.to_string(), span }
     }
 
     fn program(&mut self) {
@@ -339,6 +359,7 @@ impl Parser<'_> {
             } else if is_decl(token) && !(self.ast.body.is_none() && self.maps_function())
                 || self.begins_size()
                 || self.begins_type()
+                || self.ast.body.is_none() && self.begins_constant()
             {
                 if self.ast.body.is_some() && !body_failed {
                     body_failed = true;

@@ -487,7 +487,51 @@ impl<'a> Printer<'a> {
     }
 }
 
-/// The letter that a name spells, and what follows it, digits or behind a `_`.
+/// The command of a Greek letter; nothing for those that are written as Latin ones.
+fn greek_letter(c: char) -> Option<&'static str> {
+    const COMMANDS: &[(char, &str)] = &[
+        ('α', "alpha"),
+        ('β', "beta"),
+        ('γ', "gamma"),
+        ('δ', "delta"),
+        ('ε', "varepsilon"),
+        ('ϵ', "epsilon"),
+        ('ζ', "zeta"),
+        ('η', "eta"),
+        ('θ', "theta"),
+        ('ϑ', "vartheta"),
+        ('ι', "iota"),
+        ('κ', "kappa"),
+        ('λ', "lambda"),
+        ('μ', "mu"),
+        ('µ', "mu"),
+        ('ν', "nu"),
+        ('ξ', "xi"),
+        ('π', "pi"),
+        ('ρ', "rho"),
+        ('σ', "sigma"),
+        ('τ', "tau"),
+        ('υ', "upsilon"),
+        ('φ', "varphi"),
+        ('ϕ', "phi"),
+        ('χ', "chi"),
+        ('ψ', "psi"),
+        ('ω', "omega"),
+        ('Γ', "Gamma"),
+        ('Δ', "Delta"),
+        ('Θ', "Theta"),
+        ('Λ', "Lambda"),
+        ('Ξ', "Xi"),
+        ('Π', "Pi"),
+        ('Υ', "Upsilon"),
+        ('Φ', "Phi"),
+        ('Ψ', "Psi"),
+        ('Ω', "Omega"),
+    ];
+    COMMANDS.iter().find(|(letter, _)| *letter == c).map(|(_, command)| *command)
+}
+
+/// The Greek letter that a name is or spells, and what follows it, digits or behind a `_`.
 fn greek(name: &str) -> Option<(&str, &str)> {
     const LETTERS: &[&str] = &[
         "alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu", "nu",
@@ -495,6 +539,10 @@ fn greek(name: &str) -> Option<(&str, &str)> {
         "Lambda", "Xi", "Pi", "Sigma", "Upsilon", "Phi", "Psi", "Omega",
     ];
     let (letter, rest) = name.split_at(name.find(|c: char| !c.is_alphabetic()).unwrap_or(name.len()));
+    let mut chars = letter.chars();
+    if let (Some(command), None) = (chars.next().and_then(greek_letter), chars.next()) {
+        return Some((command, rest));
+    }
     LETTERS.contains(&letter).then_some((letter, rest))
 }
 

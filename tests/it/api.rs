@@ -214,9 +214,9 @@ fn library_functions_are_methods_of_the_builder() {
         |b| {
             let (m, n) = (b.size("m"), b.size("n"));
             let (a, x, y) = (b.param("A", [m, n]), b.param("x", n), b.param("y", m));
-            a.matvec(x).dot(y) + x.softmax().norm2()
+            a.matvec(x).dot(y) + x.softmax().squared_norm()
         },
-        "param A : [m, n] real\nparam x : [n] real\nparam y : [m] real\ndot(matvec(A, x), y) + norm2(softmax(x))",
+        "param A : [m, n] real\nparam x : [n] real\nparam y : [m] real\ndot(matvec(A, x), y) + squared_norm(softmax(x))",
     );
     builds(
         |b| {

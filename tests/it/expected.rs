@@ -134,7 +134,7 @@ fn parts(function: &Function) -> (Vec<String>, String) {
 /// `norm2(f(x))`
 fn norm2(function: &Function) -> Function {
     let (header, body) = parts(function);
-    compile(&format!("{}\nnorm2({body})", header.join("\n")))
+    compile(&format!("{}\nsquared_norm({body})", header.join("\n")))
 }
 
 /// `gen k < n. f(x, gen i < n. [i = k])`, for a function whose last parameter is a tangent.

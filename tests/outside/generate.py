@@ -481,7 +481,7 @@ class Generator(Shapes):
                 return e
             guards, k = self.place_in(scope, n)
             return self.guarded(guards, ("get", e, (k,)))
-        name = r.choice(["dot", "norm2", "mean", "logsumexp", "softmax", "outer", "diag", "trace", "transpose", "matvec", "matmul"])
+        name = r.choice(["dot", "squared_norm", "mean", "logsumexp", "softmax", "outer", "diag", "trace", "transpose", "matvec", "matmul"])
         sizes, args = {}, []
         for _, dims in LIBRARY[name].params:
             names = [d[2][0][1] for d in dims]

@@ -30,7 +30,7 @@ LIBRARY = {
     d.name: d
     for d in (
         definition("dot", (("a_", (N,)), ("b_", (N,))), ("sum", "i_", N, ("mul", at(a, I), at(b, I)))),
-        definition("norm2", (("a_", (N,)),), ("sum", "i_", N, ("powi", at(a, I), 2))),
+        definition("squared_norm", (("a_", (N,)),), ("sum", "i_", N, ("powi", at(a, I), 2))),
         definition("mean", (("a_", (N,)),), ("div", ("sum", "i_", N, at(a, I)), ("ixv", N))),
         definition("outer", (("a_", (M,)), ("b_", (N,))), ("gen", "i_", M, ("gen", "j_", N, ("mul", at(a, I), at(b, J))))),
         definition("diag", (("a_", (N,)),), ("gen", "i_", N, ("gen", "j_", N, ("iv", ("eq", I, J), at(a, I))))),
@@ -78,7 +78,7 @@ LIBRARY = {
 # What each gives: the dimensions of its result, by the names of its sizes.
 RESULTS = {
     "dot": (),
-    "norm2": (),
+    "squared_norm": (),
     "mean": (),
     "trace": (),
     "logsumexp": (),

@@ -6,8 +6,10 @@
 //! arange(n)                     ==  gen i < n. i
 //! einsum("ij,jk->ik", A, B)     ==  gen i < m, k < n. sum j < l. A[i, j] * B[j, k]
 //! ```
+//!
+//! The parts of a vector, `[a, b]`, have one shape: a number is not made as long as a vector beside it.
 
-use super::super::ast::{Expr, ExprId};
+use super::super::ast::{BinaryOp, Expr, ExprId};
 use super::{Elaborator, Task};
 use crate::base::{IndexId, Span};
 use crate::error::Diagnostic;
@@ -47,6 +49,55 @@ fn letters(text: &str) -> Option<Letters> {
 }
 
 impl<'a> Elaborator<'a> {
+    /// Whether a sum is that of two parts of a vector, `[a, b]`, of different shapes: it is reported.
+    pub(super) fn joins_in_vector(&mut self, at: ExprId, parts: [Option<TermId>; 2]) -> bool {
+        let Expr::Binary(BinaryOp::Add, first, second) = self.expr(at) else { return false };
+        let (Some(last), [Some(a), Some(b)]) = (self.part_of_vector(*second), parts) else { return false };
+        let (Some(long), Some(short)) = (self.real_shape(a), self.real_shape(b)) else { return false };
+        if self.same_shape(&long, &short) || long.len() == short.len() && long.len() != 1 {
+            return false;
+        }
+        let first = self.part_of_vector(*first).map_or_else(|| "a".to_owned(), |e| self.name_or(e, "a"));
+        let last = self.name_or(last, "b");
+        let shown = |this: &Self, shape: &[Size]| match shape {
+            [] => "a number".to_owned(),
+            _ => format!("one of shape `[{}]`", shape.iter().map(|n| this.show(n)).collect::<Vec<_>>().join(", ")),
+        };
+        let joined = match (long.as_slice(), short.as_slice()) {
+            ([n], []) => Some((format!("{} + 1", self.show(n)), self.show(n), format!("{first}[i]"), last)),
+            ([], [n]) => Some((format!("{} + 1", self.show(n)), "1".to_owned(), first, format!("{last}[i - 1]"))),
+            ([n], [m]) => {
+                let n = self.show(n);
+                Some((format!("{n} + {}", self.show(m)), n.clone(), format!("{first}[i]"), format!("{last}[i - {n}]")))
+            }
+            _ => None,
+        };
+        let message =
+            format!("the parts of a vector have one shape, found {} and {}", shown(self, &long), shown(self, &short));
+        let help = match joined {
+            Some((extent, end, a, b)) => format!("joined they are `gen i < {extent}. if i < {end} then {a} else {b}`"),
+            None => {
+                "tensors are joined by a choice, as in `gen i < n + m. if i < n then a[i] else b[i - n]`".to_owned()
+            }
+        };
+        self.diagnose(Diagnostic::new("shape-mismatch", self.span(at), message).help(help));
+        true
+    }
+
+    /// The part that `[i = k] * a` is of a vector.
+    fn part_of_vector(&self, e: ExprId) -> Option<ExprId> {
+        let Expr::Iverson { guard, body } = self.expr(e) else { return None };
+        let Expr::Binary(BinaryOp::Equal, index, _) = self.expr(*guard) else { return None };
+        matches!(self.expr(*index), Expr::Name(name) if name == "place in a vector").then_some(*body)
+    }
+
+    fn name_or(&self, e: ExprId, other: &str) -> String {
+        match self.expr(e) {
+            Expr::Name(name) => name.clone(),
+            _ => other.to_owned(),
+        }
+    }
+
     /// Whether a call makes a tensor by sizes or by letters.
     pub(super) fn makes_array(&mut self, at: ExprId, name: &str, args: &'a [ExprId]) -> bool {
         if name == "einsum" {

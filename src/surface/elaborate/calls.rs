@@ -119,7 +119,7 @@ impl<'a> Elaborator<'a> {
             self.supply(at, args);
             return;
         }
-        match (name, self.globals.get(name).copied()) {
+        match (name, self.global_called(name)) {
             ("select", _) => self.enter_select(at, args, span),
             ("real", _) => {
                 if self.arity(name, 1, args, span) {
@@ -156,10 +156,8 @@ impl<'a> Elaborator<'a> {
                 }
             }
             (_, Some(Global::Definition(def))) => self.call_definition(at, def, args, None),
-            (_, Some(Global::Relation(_))) => {
-                self.relation_as_value(name, span);
-                self.values.push(None);
-            }
+            (_, Some(Global::Relation(_))) => self.predicate_as_value(at),
+            _ if name.ends_with('?') => self.predicate_as_value(at),
             (_, Some(Global::Error)) => {
                 self.fail();
                 self.values.push(None);
@@ -176,6 +174,17 @@ impl<'a> Elaborator<'a> {
                     self.values.push(None);
                 }
             },
+        }
+    }
+
+    /// What a declaration means by the name of a callee. A definition that takes the place of a built-in function leaves the library as it is.
+    fn global_called(&self, name: &str) -> Option<Global> {
+        let global = self.globals.get(name).copied()?;
+        match global {
+            Global::Definition(def) if self.frame.blame.is_some() && !self.definitions[def].library => {
+                builtin(synonym(name)).is_none().then_some(global)
+            }
+            global => Some(global),
         }
     }
 
@@ -273,17 +282,7 @@ impl<'a> Elaborator<'a> {
         function
     }
 
-    fn relation_as_value(&mut self, name: &str, span: Span) {
-        let message = format!("a value is expected, but `{name}` is a relation");
-        let help = format!("put it in a bracket: `[{name}(..)] * e`");
-        self.diagnose(Diagnostic::new("predicate-as-value", span, message).help(help));
-    }
-
     fn not_callable(&mut self, name: &str, args: &[ExprId], span: Span) {
-        if name.ends_with('?') {
-            self.relation_as_value(name, span);
-            return;
-        }
         match self.peek(name) {
             Meaning::Unknown => self.unknown_callee(name, span),
             Meaning::Error => self.fail(),

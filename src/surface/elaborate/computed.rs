@@ -336,7 +336,7 @@ impl<'a> Elaborator<'a> {
     pub(super) fn arg_of(&mut self, at: ExprId, view: View, prove: bool) {
         let Expr::Binder { kind, index: Name { text: name, .. }, extent, body } = self.expr(at) else { return };
         let (extent, body) = (*extent, *body);
-        if self.ends_at_found(extent) {
+        if self.ends_at_index(extent) {
             return self.place_below(at, *kind, name, (extent, body), view);
         }
         let extent = self.range(extent, name, body);
@@ -414,7 +414,7 @@ impl<'a> Elaborator<'a> {
     /// `max index < extent. body` as a value.
     pub(super) fn largest(&mut self, at: ExprId, kind: BinderKind, name: &'a str, extent: ExprId, body: ExprId) {
         let view = if kind == BinderKind::Max { View::ArgMax } else { View::ArgMin };
-        if self.ends_at_found(extent) {
+        if self.ends_at_index(extent) {
             return self.largest_below(at, kind, name, (extent, body), view);
         }
         let extent = self.range(extent, name, body);
@@ -611,7 +611,7 @@ impl<'a> Elaborator<'a> {
                     Expr::Name(name) => answers.push(match self.peek(name) {
                         Meaning::Unknown => super::values::constant_named(name).is_none(),
                         Meaning::Index(_) | Meaning::Size(_) | Meaning::Error => true,
-                        Meaning::Var(_) => self.is_found_index(e),
+                        Meaning::Var(var) => self.size_of.contains_key(&var) || self.is_found_index(e),
                         Meaning::Function(_) | Meaning::Callable(_) => false,
                     }),
                     // The arguments of a map are index expressions or errors.

@@ -113,6 +113,8 @@ impl<'a> Elaborator<'a> {
             refined: FxHashMap::default(),
             affine_of: FxHashMap::default(),
             read_as_numbers: FxHashSet::default(),
+            size_of: FxHashMap::default(),
+            read_as_sizes: FxHashSet::default(),
             index_terms: FxHashMap::default(),
             stand_ins: BTreeMap::new(),
             stand_in_of: FxHashMap::default(),
@@ -379,7 +381,9 @@ impl<'a> Declarations<'a> {
     /// Gives a name its meaning, unless it has one.
     pub(super) fn name(&mut self, name: &'a Name, global: Global) -> bool {
         let reserved = Op::from_name(&name.text).is_some() || SPECIAL.contains(&name.text.as_str());
-        if reserved && !matches!(global, Global::Param(_)) {
+        // A definition takes the place of a function that has a name, not of a word.
+        let shadows = matches!(global, Global::Definition(_)) && !SPECIAL.contains(&name.text.as_str());
+        if reserved && !shadows && !matches!(global, Global::Param(_)) {
             let message = format!("`{}` is a built-in function", name.text);
             self.report(Diagnostic::new("duplicate-name", name.span, message).help("choose another name"));
             return false;

@@ -115,7 +115,7 @@ impl<'a> Elaborator<'a> {
                     e = *body;
                 }
                 Expr::Binder { kind: BinderKind::ArgMax | BinderKind::ArgMin, index, extent, body }
-                    if matches!(path.last(), Some(Part::Tensor)) && !self.ends_at_found(*extent) =>
+                    if matches!(path.last(), Some(Part::Tensor)) && !self.ends_at_index(*extent) =>
                 {
                     let Some(extent) = self.range(*extent, &index.text, *body) else { return Refined::Any };
                     let some = extent.add_constant(-1).map(Pred::non_negative);
@@ -163,8 +163,7 @@ impl<'a> Elaborator<'a> {
 
     /// What is known of an `unfold`: the number of its steps is an index of `n + 1`, and its states are what they are.
     fn steps_and_states(&mut self, steps: ExprId, state: &Refined) -> Refined {
-        let ends_at_index = self.is_below_index(steps) || self.ends_at_found(steps);
-        let most = if ends_at_index { None } else { self.extent(steps) };
+        let most = if self.ends_at_index(steps) { None } else { self.extent(steps) };
         let Some(Ok(states)) = most.map(|most| most.add_constant(1)) else { return Refined::Any };
         let path = match state {
             Refined::Pair(state, _) if **state != Refined::Any => Refined::Tensor(state.clone()),

@@ -8,6 +8,8 @@
 //! exists t < k. p         ==  exists t < n. t < k and p
 //! ```
 //!
+//! Ranges that end at an index of a binder are the same, `max j <= i. e`.
+//!
 //! The sum is that below an index of a binder. No size is made of `k`, so no type mentions it: `gen t < k` and `scan t < k` are refused.
 
 use super::super::ast::{BinaryOp, BinderKind, ExprId};
@@ -35,6 +37,11 @@ impl<'a> Elaborator<'a> {
     pub(super) fn ends_at_found(&self, e: ExprId) -> bool {
         let size = linear(self.frame.source, e);
         size.is_ok_and(|size| size.names().iter().any(|name| self.found_named(name).is_some()))
+    }
+
+    /// Whether a range ends at an index of a binder, or at one that is found.
+    pub(super) fn ends_at_index(&self, e: ExprId) -> bool {
+        self.is_below_index(e) || self.ends_at_found(e)
     }
 
     /// The variable that a name means, if it is an index.
@@ -151,7 +158,7 @@ impl<'a> Elaborator<'a> {
 
     /// `fold index < end, s = e0. e`, whose state is kept behind the end, or a loop over a size.
     pub(super) fn step_below(&mut self, (index, end): (IndexId, ExprId), body: ExprId, state: Option<VarId>) {
-        match self.ends_at_found(end) {
+        match self.ends_at_index(end) {
             true => self.up_to((index, end), body, Behind::State(state)),
             false => self.tasks.push(Task::Value(body)),
         }

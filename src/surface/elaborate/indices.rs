@@ -150,6 +150,9 @@ impl<'a> Elaborator<'a> {
     }
 
     fn variable_as_index(&mut self, var: VarId, name: &str, span: Span) -> Result<Affine, Option<Diagnostic>> {
+        if let Some(size) = self.variable_as_size(var) {
+            return Ok(size);
+        }
         self.index_of_variable(var).ok_or_else(|| {
             let message = format!("an index is expected, but `{name}` is a value of reals");
             let help = "reals cannot be rounded to indices: use an index, a size, an integer, a `map`, or `argmax`; what is made of these has the type \

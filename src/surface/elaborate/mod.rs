@@ -429,6 +429,9 @@ struct Elaborator<'a> {
     /// The index expressions that variables are bound to, and those variables among them that are read as numbers.
     affine_of: FxHashMap<VarId, Affine>,
     read_as_numbers: FxHashSet<VarId>,
+    /// The sizes that variables are bound to, and those variables among them that are read as sizes.
+    size_of: FxHashMap<VarId, Size>,
+    read_as_sizes: FxHashSet<VarId>,
     /// The index expressions that numbers about stand-ins were.
     index_terms: FxHashMap<TermId, Affine>,
     /// The indices that stand for variables.

@@ -44,7 +44,7 @@ impl<'a> Elaborator<'a> {
                 b,
             ) => self.comparison(e, *op, *a, *b, negated),
             Expr::Binder { kind: BinderKind::Exists, index, extent: end, body } => {
-                let is_found = self.ends_at_found(*end);
+                let is_found = self.ends_at_index(*end);
                 let extent = match is_found {
                     true => self.bound_by_index(*end).map(|(_, extent)| extent),
                     false => self.range(*end, &index.text, *body),

@@ -46,13 +46,13 @@ impl<'a> Elaborator<'a> {
         let Expr::Scan { kind, state, .. } = self.expr(at) else { return None };
         let (word, with_article) = (kind.word(), with_article(*kind));
         let span = self.span(steps);
-        let is_found = self.ends_at_found(steps);
-        if self.is_below_index(steps) || is_found && *kind != LoopKind::Fold {
+        let is_found = self.ends_at_index(steps);
+        if is_found && *kind != LoopKind::Fold {
             let message = format!("{with_article} goes over a size, found a range that ends at an index");
             let help = match kind {
                 LoopKind::Fold | LoopKind::Scan => format!(
                     "go over the largest range, and keep the state behind its end: `if t < {} then .. else {}`",
-                    if is_found { "k" } else { "i" },
+                    if self.is_below_index(steps) { "i" } else { "k" },
                     if state.text.starts_with('(') { "s" } else { &state.text }
                 ),
                 _ => "it makes as many steps at most as a size says: a condition ends it before".to_owned(),

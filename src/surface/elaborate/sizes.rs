@@ -277,6 +277,7 @@ impl<'a> Elaborator<'a> {
                     )),
                 );
             }
+            Meaning::Var(var) if self.size_of.contains_key(&var) => return self.variable_as_size(var),
             Meaning::Var(var) if self.is_index_variable(var) => self.found_in_type(name, var, span),
             Meaning::Var(_) => {
                 let message = format!("an extent is a size, but `{name}` is a value");

@@ -5,10 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use super::super::ast::{BinderKind, Expr, ExprId, TypeKind};
+use super::super::ast::{BinaryOp, BinderKind, Expr, ExprId, TypeKind, UnaryOp};
 use super::calls::Definition;
 use super::found::Refined;
-use super::names::Binding;
+use super::names::{Binding, Meaning};
 use super::sizes::{Part, linear, resolve};
 use super::stacks::Argument;
 use super::{Elaborator, Task};
@@ -26,6 +26,9 @@ pub(super) enum Given {
     Affine(Affine),
     Found(Size),
 }
+
+/// How many parts of the value of a `let` are looked at to tell whether it is a size.
+const MAX_PARTS_OF_SIZE: usize = 64;
 
 /// Arguments of parameters that are indices, and what goes around the call.
 type Arguments = (Vec<Given>, Vec<(VarId, TermId)>);
@@ -287,7 +290,7 @@ impl<'a> Elaborator<'a> {
         };
         let Some(affine) = affine else {
             if refined == Refined::Any {
-                return None;
+                return self.bind_size(at);
             }
             let var = self.program.fresh_var(&name.text, self.program.ty(value));
             self.refined.insert(var, refined);
@@ -297,7 +300,7 @@ impl<'a> Elaborator<'a> {
             return Some(());
         };
         if affine.is_size() && refined == Refined::Any {
-            return None;
+            return self.bind_size(at);
         }
         let mut lets = Vec::new();
         self.values.pop();
@@ -308,6 +311,55 @@ impl<'a> Elaborator<'a> {
         self.tasks.push(Task::LetIndex(at, Some((var, core)), lets));
         self.tasks.push(Task::Value(*body));
         Some(())
+    }
+
+    /// Binds the name of a `let` whose value is made of sizes and integers: a number, and a size where one is expected.
+    fn bind_size(&mut self, at: ExprId) -> Option<()> {
+        let Expr::Let { name, value: bound, body } = self.expr(at) else { return None };
+        let size = self.size_of_let(*bound)?;
+        let value = self.pop_value()?;
+        let var = self.program.fresh_var(&name.text, self.program.ty(value));
+        self.size_of.insert(var, size);
+        self.bind(&name.text, Binding::Var(var));
+        self.tasks.push(Task::LetIndex(at, Some((var, value)), Vec::new()));
+        self.tasks.push(Task::Value(*body));
+        Some(())
+    }
+
+    /// Whether something reads the name of a `let` that stands for an index expression, or its name as a size.
+    fn stands_for_index(&self, var: VarId) -> bool {
+        self.affine_of.contains_key(&var) || self.read_as_sizes.contains(&var)
+    }
+
+    /// A variable as the size that it is bound to.
+    pub(super) fn variable_as_size(&mut self, var: VarId) -> Option<Size> {
+        let size = self.size_of.get(&var).cloned()?;
+        self.read_as_sizes.insert(var);
+        Some(size)
+    }
+
+    /// The size that an expression is, if it is made of sizes and integers.
+    fn size_of_let(&mut self, e: ExprId) -> Option<Size> {
+        let mut stack = vec![e];
+        for _ in 0..MAX_PARTS_OF_SIZE {
+            let Some(e) = stack.pop() else { break };
+            match self.expr(e) {
+                Expr::Number { integer: Some(_), .. } => {}
+                Expr::Name(name) => match self.peek(name) {
+                    Meaning::Size(_) => {}
+                    Meaning::Var(var) if self.size_of.contains_key(&var) => {}
+                    _ => return None,
+                },
+                Expr::Unary(UnaryOp::Neg, a) => stack.push(*a),
+                Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul, a, b) => stack.extend([*a, *b]),
+                Expr::Binary(BinaryOp::FloorDiv | BinaryOp::Rem, a, b) if self.constant(*b).is_some_and(|b| b > 0) => {
+                    stack.push(*a);
+                }
+                _ => return None,
+            }
+        }
+        let size = linear(self.frame.source, e).ok().filter(|_| stack.is_empty())?;
+        resolve(&size, &mut |part| self.size_part(part))?.ok()
     }
 
     /// The body is complete. A name that stands for an index expression is bound only where it is read as a number.
@@ -322,7 +374,9 @@ impl<'a> Elaborator<'a> {
         self.scopes.unbind(&name.text);
         let body = self.values.pop();
         match bound {
-            Some((var, _)) if !self.read_as_numbers.contains(&var) => self.left_out = true,
+            Some((var, _)) if !self.read_as_numbers.contains(&var) && self.stands_for_index(var) => {
+                self.left_out = true
+            }
             Some(bound) => lets.push(bound),
             None => {}
         }

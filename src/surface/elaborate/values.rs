@@ -39,6 +39,9 @@ impl<'a> Elaborator<'a> {
             Expr::Name(name) if let Meaning::Callable(Global::Constructor(ty, k)) = self.peek(name) => {
                 self.construct(at, (ty, k), &[]);
             }
+            Expr::Name(name) if let Some(def) = self.constant_definition(name) => {
+                self.call_definition(at, def, &[], None)
+            }
             Expr::Name(_) if self.single_index(at).is_some() => self.index_value(at),
             Expr::Name(name) => {
                 let item = self.name_item(name, at);
@@ -81,8 +84,9 @@ impl<'a> Elaborator<'a> {
             Expr::Binary(op, a, b) if !matches!(op, BinaryOp::And | BinaryOp::Or) && !self.compares_indices(*a, *b) => {
                 self.arithmetic(at, *op, *a, *b);
             }
+            // And so is every other predicate.
             Expr::Unary(UnaryOp::Not, _) | Expr::Binary(..) | Expr::Binder { kind: BinderKind::Exists, .. } => {
-                self.predicate_as_value(span)
+                self.predicate_as_value(at)
             }
             Expr::Iverson { guard, body } => {
                 self.enter_anchor();
@@ -133,9 +137,7 @@ impl<'a> Elaborator<'a> {
             Expr::Binder { kind, index, extent, body } => match kind {
                 BinderKind::ArgMax | BinderKind::ArgMin => self.index_value(at),
                 BinderKind::Max | BinderKind::Min => self.largest(at, *kind, &index.text, *extent, *body),
-                BinderKind::Sum if self.is_below_index(*extent) || self.ends_at_found(*extent) => {
-                    self.sum_below_index(at, &index.text, *extent, *body)
-                }
+                BinderKind::Sum if self.ends_at_index(*extent) => self.sum_below_index(at, &index.text, *extent, *body),
                 _ => {
                     let extent = self.range(*extent, &index.text, *body);
                     let id = self.enter_index(&index.text, extent.as_ref());
@@ -252,12 +254,20 @@ impl<'a> Elaborator<'a> {
         }
     }
 
-    fn predicate_as_value(&mut self, span: Span) {
-        self.diagnose(
-            Diagnostic::new("predicate-as-value", span, "a value is expected, found a predicate")
-                .help("put it in a bracket: `[p]` is 1 where `p` holds and 0 elsewhere"),
-        );
-        self.values.push(None);
+    /// `[p]`
+    pub(super) fn predicate_as_value(&mut self, at: ExprId) {
+        self.enter_anchor();
+        let one = self.push(Term::Number(Number::Literal(1.0)), self.span(at));
+        self.values.push(one);
+        self.tasks.extend([Task::Iverson(at), Task::EnterGuard, Task::Pred(at)]);
+    }
+
+    /// The definition that a name is, if it has no parameters: its value is meant.
+    fn constant_definition(&self, name: &str) -> Option<usize> {
+        match self.peek(name) {
+            Meaning::Callable(Global::Definition(def)) if self.definitions[def].params.is_empty() => Some(def),
+            _ => None,
+        }
     }
 
     fn arithmetic(&mut self, at: ExprId, op: BinaryOp, a: ExprId, b: ExprId) {
@@ -302,6 +312,10 @@ impl<'a> Elaborator<'a> {
             let message = "`·` between tensors has two readings";
             let help = foreign::DOT;
             self.diagnose(Diagnostic::new("product-of-tensors", span, message).help(help));
+            self.values.push(None);
+            return;
+        }
+        if self.joins_in_vector(at, [a, b]) {
             self.values.push(None);
             return;
         }
@@ -488,7 +502,9 @@ impl<'a> Elaborator<'a> {
                     let message =
                         format!("only a tensor can be indexed, found a value of type `{}`", self.show_type(ty));
                     let diagnostic = Diagnostic::new("not-a-tensor", self.span(array), message);
+                    let is_pair = matches!(self.program.types.get(ty), Type::Pair(..));
                     self.diagnose(match self.untyped_parameter(array) {
+                        _ if is_pair => diagnostic.help("the parts of a pair are `fst p` and `snd p`, and a pattern takes it apart: `let (a, b) = p`"),
                         Some(name) => diagnostic
                             .help(format!("`{name}` is `real`, since no type is written: `fn {name} : [n] real. ..`")),
                         None => diagnostic,

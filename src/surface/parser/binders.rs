@@ -2,12 +2,15 @@
 
 use rustc_hash::FxHashMap;
 
-use super::frame::{Frame, Made, Range};
+use super::frame::{Bound, Frame, Made, Range};
 use super::{Operand, Parser, starts_operand};
 use crate::base::Span;
 use crate::error::Diagnostic;
 use crate::lexer::Token;
 use crate::surface::ast::{BinaryOp, BinderKind, Expr, ExprId, Name};
+
+/// How many tokens are looked at for the point behind ranges.
+const MAX_INDICES: usize = 256;
 
 impl Parser<'_> {
     /// Whether the name here has a range, `i < n`.
@@ -42,7 +45,7 @@ impl Parser<'_> {
         kind: BinderKind,
         made: Made,
         open: Option<Span>,
-        mut done: Vec<(Name, ExprId)>,
+        mut done: Vec<Bound>,
         start: Span,
     ) {
         let mut bare = Vec::new();
@@ -59,27 +62,26 @@ impl Parser<'_> {
             }
             for index in bare {
                 let extent = self.node(Expr::All, index.span).id;
-                done.push((index, extent));
+                done.push(Bound { index, extent, lower: None });
             }
             self.open_bodies(kind, made, done, start);
             return;
         }
-        let (index, inclusive) = self.binder_index(false);
-        self.open(Frame::Extent { kind, made, open, bare, index, inclusive, done, start });
+        self.ranged_index((kind, made), open, bare, done, start);
     }
 
     /// Gives indices the range of the one behind them, unless it ends at one of them.
-    pub(super) fn share_range(&mut self, bare: Vec<Name>, extent: ExprId, done: &mut Vec<(Name, ExprId)>) {
+    pub(super) fn share_range(&mut self, bare: Vec<Name>, extent: ExprId, done: &mut Vec<Bound>) {
         let last = self.last_of_range(extent);
         for index in bare {
             let own = last.as_deref() == Some(index.text.as_str());
             let extent = if own { self.node(Expr::All, index.span).id } else { extent };
-            done.push((index, extent));
+            done.push(Bound { index, extent, lower: None });
         }
     }
 
     /// The name that a range ends at, `j` of `i < j + 1`.
-    fn last_of_range(&self, extent: ExprId) -> Option<String> {
+    pub(super) fn last_of_range(&self, extent: ExprId) -> Option<String> {
         let mut end = extent;
         while let Some(Expr::Binary(BinaryOp::Add | BinaryOp::Sub, left, _)) = self.ast.exprs.get(end) {
             end = *left;
@@ -104,7 +106,54 @@ impl Parser<'_> {
 
     /// Whether an index stands here, with a range or without.
     pub(super) fn index_follows(&self) -> bool {
-        self.range_follows() || self.index_is_bare() && self.token_behind() != Token::RightParen
+        self.range_follows()
+            || self.is_range_from_below()
+            || self.index_is_bare() && self.token_behind() != Token::RightParen
+    }
+
+    /// Opens the binder whose word was read, where the parenthesis behind it holds its indices, or these and its body. As a function it takes so
+    /// many arguments at most.
+    pub(super) fn opens_binder(&mut self, kind: BinderKind, made: Made, arguments: usize, start: Span) -> bool {
+        if self.token() != Token::LeftParen {
+            return false;
+        }
+        if self.body_in_parentheses() {
+            let open = self.advance().span;
+            self.open(Frame::Paren { open, items: Vec::new() });
+            self.indices(kind, made, None, Vec::new(), start);
+            return true;
+        }
+        let holds = self.indices_in_parentheses(arguments);
+        if holds {
+            self.binder_indices(kind, made, start);
+        }
+        holds
+    }
+
+    /// Whether the parenthesis here holds a range and behind a point the body, `sum(i < n. x[i])`.
+    fn body_in_parentheses(&self) -> bool {
+        let mut lexer = self.lexer.clone();
+        let mut problems = Vec::new();
+        let (mut depth, mut ranges) = (0usize, false);
+        let first = lexer.next(&mut problems).token;
+        if !matches!(first, Token::Name | Token::Number { .. }) {
+            return false;
+        }
+        for _ in 0..MAX_INDICES {
+            match lexer.next(&mut problems).token {
+                Token::Less | Token::LessEqual => ranges = true,
+                Token::Dot if depth == 0 => {
+                    let behind = lexer.next(&mut problems).token;
+                    return ranges && (starts_operand(behind) || behind == Token::Minus);
+                }
+                Token::LeftParen => depth += 1,
+                Token::RightParen if depth > 0 => depth -= 1,
+                Token::Name | Token::Number { .. } | Token::Plus | Token::Minus | Token::Star => {}
+                Token::SlashSlash | Token::Percent | Token::Comma => {}
+                _ => return false,
+            }
+        }
+        false
     }
 
     /// The token behind the one here.
@@ -114,14 +163,15 @@ impl Parser<'_> {
 
     /// Whether the parenthesis here holds the indices of a binder, as in `sum (i < n, j < m) e`, and no argument, as in `sum(x < y)`: it
     /// holds indices and sizes, and a body stands behind it. What is looked at holds no such parenthesis itself. As a function the binder takes so many arguments at most.
-    pub(super) fn indices_in_parentheses(&self, arguments: usize) -> bool {
+    fn indices_in_parentheses(&mut self, arguments: usize) -> bool {
         let mut lexer = self.lexer.clone();
         let mut problems = Vec::new();
         let mut next = || lexer.next(&mut problems);
-        if next().token != Token::Name {
+        let middle = self.middle_in_parentheses();
+        if next().token != Token::Name && middle.is_none() {
             return false;
         }
-        let (mut depth, mut ranges, mut names) = (0usize, false, 1);
+        let (mut depth, mut ranges, mut names) = (0usize, middle.is_some(), 1);
         let end = loop {
             let lexeme = next();
             match lexeme.token {
@@ -140,6 +190,8 @@ impl Parser<'_> {
         let behind = next();
         let begins = behind.token == Token::Dot || starts_operand(behind.token);
         match ranges {
+            // `sum(0 < x < 1)` at the end of a line compares.
+            true if behind.starts_line && middle.is_some_and(|middle| self.is_known(&middle.text)) => false,
             true => begins,
             false if behind.token == Token::Dot => names > arguments,
             // `max(a, b)` is a call, also in front of an access, the point of a loop, and words such as `while`.
@@ -173,30 +225,8 @@ impl Parser<'_> {
         }
     }
 
-    /// Whether a range has two ends here, `1 <= i < n`.
-    pub(super) fn is_range_from_below(&self) -> bool {
-        let mut lexer = self.lexer.clone();
-        let mut next = || lexer.next(&mut Vec::new()).token;
-        let is_less = |token| matches!(token, Token::Less | Token::LessEqual);
-        matches!(self.token(), Token::Name | Token::Number { .. })
-            && is_less(next())
-            && next() == Token::Name
-            && is_less(next())
-    }
-
     /// The name of an index, and whether its range has its end: `i < n`, or `i <= n`.
-    pub(super) fn binder_index(&mut self, in_loop: bool) -> (Name, bool) {
-        if self.is_range_from_below() {
-            let from = self.text.get(self.current.span.range()).unwrap_or("");
-            let message = format!("expected the name of an index, as in `i < n`, found a range from {from}");
-            let help = match in_loop {
-                true => format!("steps run from 0: make fewer, `t < n - {from}`, and read `x[t + {from}]`"),
-                false => format!("indices run from 0: a bracket leaves some out, as in `sum i < n. [{from} <= i] * e`"),
-            };
-            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
-            self.advance();
-            self.advance();
-        }
+    pub(super) fn binder_index(&mut self) -> (Name, bool) {
         let name = self.name("the name of an index, as in `i < n`").unwrap_or_else(|| self.no_name());
         let inclusive = self.eat(Token::LessEqual).is_some();
         if !inclusive && self.eat(Token::Less).is_none() {
@@ -228,10 +258,10 @@ impl Parser<'_> {
     }
 
     /// The indices of a binder, each behind those that its range mentions: `sum i < j, j < n. e` is reported.
-    fn in_order(&mut self, kind: BinderKind, made: Made, mut indices: Vec<(Name, ExprId)>) -> Vec<(Name, ExprId)> {
+    fn in_order(&mut self, kind: BinderKind, made: Made, mut indices: Vec<Bound>) -> Vec<Bound> {
         let mut mentioned: FxHashMap<String, usize> = FxHashMap::default();
         let mut found = None;
-        for (at, (index, extent)) in indices.iter().enumerate() {
+        for (at, Bound { index, extent, .. }) in indices.iter().enumerate() {
             found = mentioned.get(&index.text).map(|before| (*before, at));
             if found.is_some() {
                 break;
@@ -241,50 +271,47 @@ impl Parser<'_> {
             }
         }
         let Some((before, behind)) = found else { return indices };
-        let range = |(index, extent): &(Name, ExprId)| {
-            self.in_one_line(index.span.to(self.ast.spans.get(*extent).copied().unwrap_or_default()))
-        };
         let word = if made == Made::Itself { kind.word() } else { "sum" };
-        let (first, second) = (range(&indices[behind]), range(&indices[before]));
-        let message = format!("the range of `{}` ends at an index that stands behind it", indices[before].0.text);
+        let text = |bound: &Bound| self.in_one_line(self.span_of_range(bound));
+        let (first, second) = (text(&indices[behind]), text(&indices[before]));
+        let message = format!("the range of `{}` ends at an index that stands behind it", indices[before].index.text);
         let help = format!("an index stands behind those that its range mentions: `{word} {first}, {second}. e`");
-        let span = indices[before].0.span;
+        let span = indices[before].index.span;
         self.push_diagnostic(Diagnostic::new("range-order", span, message).help(help));
         let moved = indices.remove(behind);
         indices.insert(before, moved);
         indices
     }
 
+    /// The text of an index with its range.
+    fn span_of_range(&self, bound: &Bound) -> Span {
+        let at = |e: ExprId| self.ast.spans.get(e).copied().unwrap_or_default();
+        bound.lower.map_or(bound.index.span, at).to(at(bound.extent))
+    }
+
     /// `gen i < n, j < m. e` is `gen i < n. gen j < m. e`.
-    pub(super) fn open_bodies(&mut self, kind: BinderKind, made: Made, indices: Vec<(Name, ExprId)>, start: Span) {
+    pub(super) fn open_bodies(&mut self, kind: BinderKind, made: Made, indices: Vec<Bound>, start: Span) {
         let indices = self.in_order(kind, made, indices);
-        if made == Made::Product {
-            for (k, (index, extent)) in indices.into_iter().enumerate() {
-                let start = if k == 0 { start } else { index.span };
-                self.open(Frame::Product { index, extent, start });
-            }
-            return;
-        }
         if made == Made::Mean {
-            let extents = indices.iter().map(|(_, extent)| *extent).collect();
-            self.open(Frame::Mean { extents, start });
+            let divisors = self.divisors(&indices, start);
+            self.open(Frame::Mean { divisors });
         }
         let last = indices.len().saturating_sub(1);
-        let ranges: Vec<Range> = match kind {
-            BinderKind::Sum if made == Made::Itself => {
-                let range = |(index, extent): &(Name, ExprId)| Range {
-                    index: index.text.clone(),
-                    span: index.span.to(self.ast.spans.get(*extent).copied().unwrap_or_default()),
-                    sum: start,
-                };
-                indices.iter().map(range).collect()
-            }
-            _ => Vec::new(),
-        };
-        for (k, (index, extent)) in indices.into_iter().enumerate() {
+        let is_warned = made == Made::Product || made == Made::Itself && kind == BinderKind::Sum;
+        let range =
+            |bound: &Bound| Range { index: bound.index.text.clone(), span: self.span_of_range(bound), word: start };
+        let ranges: Vec<Range> = if is_warned { indices.iter().map(range).collect() } else { Vec::new() };
+        for (k, Bound { index, extent, lower }) in indices.into_iter().enumerate() {
             let start = if k == 0 { start } else { index.span };
-            let summed = if k == last { ranges.clone() } else { Vec::new() };
-            self.open(Frame::Body { kind, index, extent, start, summed });
+            let mut summed = if k == last { ranges.clone() } else { Vec::new() };
+            let inner = if lower.is_some() { std::mem::take(&mut summed) } else { Vec::new() };
+            self.open(match made {
+                Made::Product => Frame::Product { index, extent, start, factors: summed },
+                _ => Frame::Body { kind, index, extent, start, summed },
+            });
+            if let Some(guard) = lower {
+                self.open(Frame::Restricted { guard, kind, made, summed: inner });
+            }
         }
     }
 }

@@ -76,7 +76,9 @@ impl Parser<'_> {
         let begins_size = matches!(behind.token, Token::Name | Token::Number { .. } | Token::LeftParen);
         if self.at_word("index") && begins_size && !behind.starts_line {
             self.advance();
+            let from = self.ast.exprs.len();
             let size = self.size_behind()?;
+            self.know_sizes(from);
             return Some(TypeExpr { kind: TypeKind::Index(size.id), span: start.to(size.span) });
         }
         let name = self.name_at(start);

@@ -81,11 +81,12 @@ impl Parser<'_> {
     }
 
     pub(super) fn decl(&mut self) {
-        let is_type = self.at_word("type");
+        let (is_type, is_constant) = (self.at_word("type"), self.at_word("const"));
         let keyword = self.advance().token;
-        match is_type {
-            true => self.decl_with(Parser::type_decl),
-            false => self.decl_of(keyword),
+        match (is_type, is_constant) {
+            (true, _) => self.decl_with(Parser::type_decl),
+            (_, true) => self.decl_with(Parser::def),
+            _ => self.decl_of(keyword),
         }
     }
 
@@ -96,7 +97,9 @@ impl Parser<'_> {
             Token::Rel => parser.relation(),
             Token::Map => parser.map(),
             Token::Assume => {
+                let from = parser.ast.exprs.len();
                 let pred = parser.expression(&[]).id;
+                parser.know_sizes(from);
                 Some(Decl::Assume { pred })
             }
             Token::Def => parser.def(),
@@ -111,6 +114,7 @@ impl Parser<'_> {
         let decl = read(self);
         self.indent = None;
         if let Some(decl) = decl {
+            self.know_declared(&decl);
             self.ast.decls.push(decl);
         }
         if self.diagnostics.len() > reported && self.reported_at == Some(self.current.span.start) {
@@ -124,8 +128,21 @@ impl Parser<'_> {
         }
     }
 
-    /// `x : T`, and `x, y : T` of several.
+    /// `x : T`, `x, y : T` of several, and `x : T, y : U`.
     fn param(&mut self) -> Option<Decl> {
+        let mut last = self.params_of_type()?;
+        while self.token() == Token::Comma && !self.current.starts_line {
+            self.advance();
+            let next = self.params_of_type()?;
+            let before = std::mem::replace(&mut last, next);
+            self.know_declared(&before);
+            self.ast.decls.push(before);
+        }
+        Some(last)
+    }
+
+    /// `x, y : T`
+    fn params_of_type(&mut self) -> Option<Decl> {
         let mut names = vec![self.name("the name of a parameter")?];
         while self.eat(Token::Comma).is_some() {
             names.extend(self.name("the name of a parameter"));
@@ -143,6 +160,7 @@ impl Parser<'_> {
             });
         }
         let last = params.pop();
+        params.iter().for_each(|param| self.know_declared(param));
         self.ast.decls.extend(params);
         last
     }
@@ -220,6 +238,9 @@ impl Parser<'_> {
 
     fn def(&mut self) -> Option<Decl> {
         let name = self.name("the name of a definition")?;
+        if self.token() == Token::Equal {
+            return Some(self.constant(name));
+        }
         let Some((params, result, body)) = self.def_body() else {
             // The name is declared, so that its uses are no further problems.
             let param = (self.no_name(), self.error_type());
@@ -231,15 +252,18 @@ impl Parser<'_> {
     /// `(a : [n] real, ..) : real = e`
     #[allow(clippy::type_complexity)]
     fn def_body(&mut self) -> Option<(Vec<(Name, TypeExpr)>, Option<TypeExpr>, ExprId)> {
-        let params = self.list("parameters such as `(a : real)`", |parser| {
-            let name = parser.name("the name of a parameter")?;
-            if matches!(parser.token(), Token::Comma | Token::RightParen) {
-                let ty = TypeExpr { kind: TypeKind::Inferred, span: name.span };
-                return Some((name, ty));
-            }
-            parser.expect(Token::Colon, "and a type behind the name of a parameter").then_some(())?;
-            Some((name, parser.ty(0)?))
-        })?;
+        let known = self.known.len();
+        let params = self.typed_parameters()?;
+        self.known.extend(params.iter().map(|(name, _)| name.text.clone()));
+        let rest = self.def_rest(params);
+        // What is known inside is not known behind it.
+        self.known.truncate(known);
+        rest
+    }
+
+    /// `: real = e`, behind parameters.
+    #[allow(clippy::type_complexity)]
+    fn def_rest(&mut self, params: Vec<(Name, TypeExpr)>) -> Option<(Vec<(Name, TypeExpr)>, Option<TypeExpr>, ExprId)> {
         let mut result = None;
         if self.token() == Token::Colon && self.begins_block() {
             let message = "expected `=` and the body of the definition, found `:`";
@@ -339,7 +363,9 @@ impl Parser<'_> {
         }
         let mut sizes = Vec::new();
         loop {
+            let from = self.ast.exprs.len();
             sizes.push(self.expression(&[Token::Comma, Token::RightBracket]).id);
+            self.know_sizes(from);
             if self.eat(Token::Comma).is_none() {
                 // A missing bracket in front of a type is the only mistake here: read on as if it stood there.
                 if self.close(open, Token::RightBracket).is_none() && !matches!(self.token(), Token::Real) {

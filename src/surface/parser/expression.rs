@@ -1,7 +1,7 @@
 //! Expressions, by precedence of operators: what stands at the place of an operand, what comes behind it, and the nodes that are
 //! made when an operator or a group ends.
 
-use super::frame::{AND, COMPARE, Frame, Head, Made, Next, POWER, Pattern, Prefix, chains, infix};
+use super::frame::{AND, COMPARE, Frame, Head, Made, Next, POWER, PRODUCT, Pattern, Prefix, Signature, chains, infix};
 use super::{Operand, Parser, starts_operand};
 use crate::base::Span;
 use crate::error::Diagnostic;
@@ -56,6 +56,10 @@ impl Parser<'_> {
                 None
             }
             Token::Minus => self.prefix(Prefix::Neg),
+            Token::Plus if !matches!(self.text.get(self.last_end.range()), Some("+" | "-" | "−")) => {
+                self.advance();
+                None
+            }
             Token::Not => self.prefix(Prefix::Not),
             Token::Fst => self.prefix(Prefix::Fst),
             Token::Snd => self.prefix(Prefix::Snd),
@@ -70,6 +74,10 @@ impl Parser<'_> {
                 None
             }
             Token::Case => self.case(),
+            Token::Def if self.begins_local_definition() => {
+                self.local_definition();
+                None
+            }
             Token::Map if self.maps_function() => {
                 self.report(
                     Diagnostic::new("unexpected-token", span, "expected an expression, found `map(`")
@@ -111,9 +119,8 @@ impl Parser<'_> {
                     return Some(operand);
                 }
                 match self.token() {
-                    Token::LeftParen if !self.indices_in_parentheses(1) => {
-                        self.call(Name { text: "sum".to_owned(), span })
-                    }
+                    _ if self.opens_binder(BinderKind::Sum, Made::Itself, 1, span) => None,
+                    Token::LeftParen => self.call(Name { text: "sum".to_owned(), span }),
                     _ => self.binder_indices(BinderKind::Sum, Made::Itself, span),
                 }
             }
@@ -121,7 +128,8 @@ impl Parser<'_> {
                 self.advance();
                 let kind = if token == Token::ArgMax { BinderKind::ArgMax } else { BinderKind::ArgMin };
                 match self.token() {
-                    Token::LeftParen if !self.indices_in_parentheses(1) => self.call(self.name_at(span)),
+                    _ if self.opens_binder(kind, Made::Itself, 1, span) => None,
+                    Token::LeftParen => self.call(self.name_at(span)),
                     _ => self.binder_indices(kind, Made::Itself, span),
                 }
             }
@@ -146,10 +154,11 @@ impl Parser<'_> {
                         let name = self.name_at(span);
                         Some(self.node(Expr::Name(name.text), span))
                     }
-                    Token::LeftParen if token != Token::Real && self.indices_in_parentheses(usize::MAX) => {
+                    _ if token != Token::Real && self.opens_binder(kind, Made::Itself, usize::MAX, span) => None,
+                    Token::LeftParen => self.call(self.name_at(span)),
+                    Token::Number { .. } if token != Token::Real && self.is_range_from_below() => {
                         self.binder_indices(kind, Made::Itself, span)
                     }
-                    Token::LeftParen => self.call(self.name_at(span)),
                     Token::Name if token != Token::Real => self.binder_indices(kind, Made::Itself, span),
                     _ => {
                         self.unexpected(match token {
@@ -177,7 +186,7 @@ impl Parser<'_> {
                         diagnostic.help("each whole axis is a `:`, as in `A[:, 0]`")
                     }
                     Token::Dot => diagnostic.help("a number begins with a digit, as in `0.5`"),
-                    Token::Plus => diagnostic.help("there is no unary `+`"),
+                    Token::Plus => diagnostic.help("one sign is enough: `a + b`"),
                     Token::Percent => diagnostic.help("comments begin with `#` or `//` and end with the line"),
                     _ => diagnostic,
                 });
@@ -216,13 +225,22 @@ impl Parser<'_> {
             _ if self.begins_foreign_function(span) => self.foreign_function(span),
             token if !self.current.starts_line && starts_operand(token) && self.is_habit_in_front(span) => None,
             Token::LeftParen if !self.current.starts_line => match self.made(span) {
-                Some(made) if self.indices_in_parentheses(1) => self.binder_indices(BinderKind::Sum, made, span),
+                Some(made) if self.opens_binder(BinderKind::Sum, made, 1, span) => None,
                 _ => self.call(self.name_at(span)),
             },
+            Token::Name if self.is_constant(span) => {
+                self.binding(span);
+                None
+            }
             Token::Name if !self.current.starts_line && self.made(span) == Some(Made::Mean) => {
                 self.binder_indices(BinderKind::Sum, Made::Mean, span)
             }
-            Token::Name if !self.current.starts_line && self.made(span).is_some() && self.index_follows() => {
+            Token::Number { .. } if self.made(span) == Some(Made::Mean) && self.is_range_from_below() => {
+                self.binder_indices(BinderKind::Sum, Made::Mean, span)
+            }
+            Token::Name | Token::Number { .. }
+                if !self.current.starts_line && self.made(span).is_some() && self.index_follows() =>
+            {
                 self.binder_indices(BinderKind::Sum, Made::Product, span)
             }
             // `exp.(x)`
@@ -253,7 +271,7 @@ impl Parser<'_> {
     fn made(&self, span: Span) -> Option<Made> {
         match self.text.get(span.range())? {
             "mean" => Some(Made::Mean),
-            "prod" => Some(Made::Product),
+            "prod" | "∏" => Some(Made::Product),
             _ => None,
         }
     }
@@ -294,26 +312,15 @@ impl Parser<'_> {
         let indent = self.current.indent;
         let what = "the name of a variable behind `let`";
         let pattern = self.pattern(0, what, true).unwrap_or_else(|| Pattern::Name(self.no_name()));
-        let is_function = self.token() == Token::LeftParen && !self.current.starts_line;
-        if let (true, Pattern::Name(name)) = (is_function, &pattern) {
-            let message = format!("expected `=` and the value of the variable, found {}", self.found());
-            let help = format!(
-                "a function is `let {0} = fn x. ..`, or declared in front of the expression: `def {0}(x : real) = ..`",
-                name.text
-            );
-            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
-            self.advance();
-            self.skip(|token| token == Token::RightParen);
-            self.eat(Token::RightParen);
-        }
+        let pattern = match pattern {
+            Pattern::Name(name) if self.token() == Token::LeftParen && !self.current.starts_line => {
+                return self.bound_function(name, start, indent);
+            }
+            pattern => pattern,
+        };
         let pattern = if self.token() == Token::Comma { self.steps_and_path(pattern) } else { pattern };
         self.expect(Token::Equal, "and the value of the variable");
-        self.open(Frame::LetValue { pattern, start, indent });
-        if is_function {
-            // Its arguments are bound nowhere.
-            let lhs = self.error_leaf();
-            self.open(Frame::Unknown { lhs });
-        }
+        self.open(Frame::LetValue { pattern, function: None, start, indent });
     }
 
     /// `x`, `(a, b)`, `(a, (b, c))`; `typed` says whether names may have types.
@@ -334,7 +341,8 @@ impl Parser<'_> {
     }
 
     /// The value of a `let` is complete: its body comes next. A pattern binds a pair and, one after the other, its parts.
-    pub(super) fn let_body(&mut self, pattern: Pattern, value: ExprId, start: Span) {
+    pub(super) fn let_body(&mut self, pattern: Pattern, function: Option<Signature>, value: Operand, start: Span) {
+        let value = self.bound_value(function, value);
         let value = self.with_types(&pattern, value);
         let (span, pattern) = match pattern {
             Pattern::Name(name) | Pattern::Typed(name, _) => return self.open(Frame::LetBody { name, value, start }),
@@ -410,6 +418,26 @@ impl Parser<'_> {
         group.is_some_and(|frame| frame.accepts(Token::Dot))
     }
 
+    /// Whether an `in` behind the value of a line `y = e` is that of a `let` around the line, whose frame is at a place.
+    fn is_in_of_let(&mut self, base: usize, at: usize) -> bool {
+        for frame in self.frames[base..at].iter().rev() {
+            self.looked_at += 1;
+            if frame.level().is_none() || self.looked_at > super::MAX_LOOKED_AT {
+                return matches!(frame, Frame::LetValue { .. });
+            }
+        }
+        false
+    }
+
+    /// The operator here with its level; `mod` is one between two operands.
+    fn infix_here(&self) -> Option<(BinaryOp, u8)> {
+        if !self.at_word("mod") || self.current.starts_line {
+            return infix(self.token());
+        }
+        let behind = self.lexer.clone().next(&mut Vec::new());
+        (!behind.starts_line && starts_operand(behind.token)).then_some((BinaryOp::Rem, PRODUCT))
+    }
+
     /// Whether this line begins anew with a `-`: it is indented no deeper than the line of the `let` or declaration whose value ends.
     fn begins_with_minus(&self, base: usize) -> bool {
         if self.token() != Token::Minus || !self.current.starts_line {
@@ -426,14 +454,16 @@ impl Parser<'_> {
 
     /// `y = e` on a line of its own, in front of what it is used in: `let y = e`; and `f(x) = e`, which is `let f = fn x. e` of an `x` of any type.
     fn assignment(&mut self, operand: Operand, base: usize, stops: &[Token]) -> Option<Next> {
+        let is_in = self.token() == Token::In;
         let next = match self.token() {
             Token::Semicolon => self.lexer.clone().next(&mut Vec::new()),
-            _ if self.current.starts_line => self.current,
+            _ if self.current.starts_line || is_in => self.current,
             _ => return None,
         };
         // A declaration goes on in lines that are indented deeper.
         let ends = self.indent.is_some_and(|outer| next.indent <= outer || !next.starts_line);
-        if ends || !starts_operand(next.token) {
+        let goes_on = starts_operand(next.token) || self.goes_on_with_definition();
+        if !is_in && (ends || !goes_on) {
             return None;
         }
         // What is open behind the sign, as the body of a `sum` is, ends with the value.
@@ -443,7 +473,15 @@ impl Parser<'_> {
         let lhs = *lhs;
         let before = self.text.get(..lhs.span.start as usize)?.trim_end_matches([' ', '\t']);
         let begins = before.is_empty() || before.ends_with(['\n', ';', '\u{feff}']);
-        let in_block = if at == base { stops.is_empty() } else { self.frames[at - 1].begins_block() };
+        let in_block = match at.checked_sub(1).filter(|_| at > base).and_then(|at| self.frames.get(at)) {
+            None => stops.is_empty(),
+            // The body of a function, in lines that are indented deeper.
+            Some(Frame::LetValue { function: Some(_), indent, .. }) => next.starts_line && next.indent > *indent,
+            Some(frame) => frame.begins_block(),
+        };
+        if is_in && self.is_in_of_let(base, at) {
+            return None;
+        }
         if !begins || !in_block || self.ast.spans.get(lhs.id) != Some(&lhs.span) {
             return None;
         }
@@ -466,7 +504,9 @@ impl Parser<'_> {
         if let Some(params) = params {
             value = self.node(Expr::Function { params, body: value.id }, lhs.span.to(value.span));
         }
-        self.eat(Token::Semicolon);
+        if self.eat(Token::Semicolon).is_none() {
+            self.eat(Token::In);
+        }
         self.open(Frame::LetBody { name, value: value.id, start: lhs.span });
         Some(Next::Expect)
     }
@@ -519,7 +559,10 @@ impl Parser<'_> {
         if let Some(next) = self.assignment(operand, base, stops) {
             return next;
         }
-        if let Some((op, level)) = infix(token) {
+        if let Some(next) = self.ends_lower(operand, base) {
+            return next;
+        }
+        if let Some((op, level)) = self.infix_here() {
             let op_span = self.advance().span;
             self.infix(op, level, op_span, operand, base);
             return Next::Expect;
@@ -568,6 +611,13 @@ impl Parser<'_> {
             Some(Frame::ScanRange { .. }) if self.at_word("down") => {
                 self.scan_down();
                 Some(Next::Operand(operand))
+            }
+            // `elif` is `else if`.
+            Some(Frame::IfThen { .. }) if self.at_word("elif") => {
+                let start = self.advance().span;
+                let next = self.end_group(Token::Else, start, operand);
+                self.open(Frame::IfCondition { start });
+                Some(next)
             }
             Some(Frame::CaseValue { .. }) if self.at_word("of") => Some(self.case_of(operand)),
             Some(Frame::IterateInit { .. }) if self.at_word("while") => Some(self.iterate_while(operand)),
@@ -623,15 +673,7 @@ impl Parser<'_> {
 
     pub(super) fn finish_operator(&mut self, frame: Frame, operand: Operand) -> Operand {
         match frame {
-            Frame::Prefix { prefix, start } => {
-                let expr = match prefix {
-                    Prefix::Neg => Expr::Unary(UnaryOp::Neg, operand.id),
-                    Prefix::Not => Expr::Unary(UnaryOp::Not, operand.id),
-                    Prefix::Fst => Expr::Fst(operand.id),
-                    Prefix::Snd => Expr::Snd(operand.id),
-                };
-                self.node(expr, start.to(operand.span))
-            }
+            Frame::Prefix { prefix, start } => self.node(prefix.of(operand.id), start.to(operand.span)),
             Frame::Unknown { lhs } => self.node(Expr::Error, lhs.span.to(operand.span)),
             Frame::Infix { op, lhs } => self.infix_node(op, lhs, operand),
             Frame::Compare { op, lhs, chain } => {
@@ -646,12 +688,20 @@ impl Parser<'_> {
             }
             Frame::Body { kind, index, extent, start, summed } => {
                 let span = start.to(operand.span);
-                self.warn_of_sum(&summed, operand);
+                self.warn_of_body(&summed, Made::Itself, operand);
                 self.warn_of_zero(kind, operand);
                 self.node(Expr::Binder { kind, index, extent, body: operand.id }, span)
             }
-            Frame::Mean { extents, start } => self.mean(operand, extents, start),
-            Frame::Product { index, extent, start } => self.product(operand, index, extent, start),
+            Frame::Mean { divisors } => self.mean(operand, divisors),
+            Frame::Restricted { guard, kind, made, summed } => {
+                self.warn_of_body(&summed, made, operand);
+                self.warn_of_zero(kind, operand);
+                self.restricted(guard, (kind, made), operand)
+            }
+            Frame::Product { index, extent, start, factors } => {
+                self.warn_of_body(&factors, Made::Product, operand);
+                self.product(operand, index, extent, start)
+            }
             Frame::IfElse { cond, then, start } => {
                 let callee = Name { text: "select".to_owned(), span: start };
                 self.node(Expr::Call { callee, args: vec![cond, then, operand.id] }, start.to(operand.span))
@@ -683,6 +733,7 @@ impl Parser<'_> {
             | Frame::IfCondition { .. }
             | Frame::IfThen { .. }
             | Frame::Extent { .. }
+            | Frame::Lower { .. }
             | Frame::ScanRange { .. }
             | Frame::ScanInit { .. }
             | Frame::IterateInit { .. }

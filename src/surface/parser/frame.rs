@@ -3,7 +3,7 @@
 use super::Operand;
 use crate::base::Span;
 use crate::lexer::Token;
-use crate::surface::ast::{Arm, BinaryOp, BinderKind, ExprId, LoopKind, Name, TypeExpr};
+use crate::surface::ast::{Arm, BinaryOp, BinderKind, Expr, ExprId, LoopKind, Name, TypeExpr, UnaryOp};
 
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Prefix {
@@ -11,6 +11,18 @@ pub(super) enum Prefix {
     Not,
     Fst,
     Snd,
+}
+
+impl Prefix {
+    /// The expression that it makes of its operand.
+    pub(super) fn of(self, operand: ExprId) -> Expr {
+        match self {
+            Prefix::Neg => Expr::Unary(UnaryOp::Neg, operand),
+            Prefix::Not => Expr::Unary(UnaryOp::Not, operand),
+            Prefix::Fst => Expr::Fst(operand),
+            Prefix::Snd => Expr::Snd(operand),
+        }
+    }
 }
 
 /// What a `let` binds.
@@ -34,14 +46,42 @@ impl Pattern {
     }
 }
 
+/// An index of a binder with its range.
+pub(super) struct Bound {
+    pub(super) index: Name,
+    pub(super) extent: ExprId,
+    /// The lower end of the range as a comparison, `a <= i`.
+    pub(super) lower: Option<ExprId>,
+}
+
+/// An index of a chain, `i <` of `i < j < n`.
+pub(super) struct Link {
+    pub(super) index: Name,
+    pub(super) lower: Option<ExprId>,
+    /// Whether the range has its end.
+    pub(super) inclusive: bool,
+}
+
+/// The parameters of a function that is bound by its name, and the type of its value.
+pub(super) struct Signature {
+    pub(super) params: Vec<(Name, TypeExpr)>,
+    pub(super) result: Option<TypeExpr>,
+}
+
+/// What has the range whose lower end is read.
+pub(super) enum Ranged {
+    Binder { kind: BinderKind, made: Made, open: Option<Span>, bare: Vec<Name>, done: Vec<Bound>, start: Span },
+    Loop { kind: LoopKind, start: Span },
+}
+
 /// An index of a `sum`.
 #[derive(Clone)]
 pub(super) struct Range {
     pub(super) index: String,
     /// The text of its range, `i < n`.
     pub(super) span: Span,
-    /// Where the `sum` stands.
-    pub(super) sum: Span,
+    /// Where the `sum` or the `prod` stands.
+    pub(super) word: Span,
 }
 
 /// How a `fold`, a `scan`, an `iterate`, a `fixpoint` or an `unfold` begins.
@@ -102,11 +142,21 @@ pub(super) enum Frame {
         index: Name,
         extent: ExprId,
         start: Span,
+        /// As the indices of [`Frame::Body`].
+        factors: Vec<Range>,
     },
     /// The sum of `mean i < n. e`.
     Mean {
-        extents: Vec<ExprId>,
-        start: Span,
+        /// What it is divided by.
+        divisors: Vec<ExprId>,
+    },
+    /// The body of a binder, or a binder inside, where the lower end of a range holds.
+    Restricted {
+        guard: ExprId,
+        kind: BinderKind,
+        made: Made,
+        /// Those of [`Frame::Body`].
+        summed: Vec<Range>,
     },
     IfElse {
         cond: ExprId,
@@ -153,6 +203,8 @@ pub(super) enum Frame {
     },
     LetValue {
         pattern: Pattern,
+        /// What makes a function of the value: `let f(x) = e`.
+        function: Option<Signature>,
         start: Span,
         indent: u32,
     },
@@ -174,22 +226,29 @@ pub(super) enum Frame {
         open: Option<Span>,
         /// The indices in front of it that share the range, `i, j < n`.
         bare: Vec<Name>,
-        index: Name,
-        /// Whether the range has its end.
-        inclusive: bool,
-        done: Vec<(Name, ExprId)>,
+        /// The index, behind those of a chain.
+        chain: Vec<Link>,
+        done: Vec<Bound>,
         start: Span,
+    },
+    /// The lower end of a range, in front of `< i < n`.
+    Lower {
+        of: Ranged,
     },
     /// The range of a `fold` or `scan`, behind `t <`.
     ScanRange {
         head: Head,
         /// Whether the range has its end.
         inclusive: bool,
+        /// The lower end as a comparison.
+        lower: Option<ExprId>,
     },
     /// The value of the state at the beginning, behind `s =`.
     ScanInit {
         head: Head,
         steps: ExprId,
+        /// Which steps are made, where it is not all of them.
+        lower: Option<ExprId>,
         state: Pattern,
     },
     /// The value of the state at the beginning, behind `iterate s =`, `fixpoint s =` or `unfold s =`.
@@ -308,6 +367,7 @@ impl Frame {
     pub(super) fn level(&self) -> Option<u8> {
         Some(match self {
             Frame::Body { .. } | Frame::Mean { .. } | Frame::Product { .. } | Frame::IfElse { .. } => 0,
+            Frame::Restricted { .. } => 0,
             Frame::LetBody { .. } | Frame::ScanBody { .. } | Frame::IterateBody { .. } | Frame::FunctionBody { .. } => {
                 0
             }
@@ -338,6 +398,7 @@ impl Frame {
             | Frame::IfCondition { .. }
             | Frame::IfThen { .. }
             | Frame::Extent { .. }
+            | Frame::Lower { .. }
             | Frame::ScanRange { .. }
             | Frame::ScanInit { .. }
             | Frame::IterateInit { .. }
@@ -361,6 +422,7 @@ impl Frame {
             Frame::IfThen { .. } => token == Token::Else,
             Frame::Extent { open: Some(_), .. } => matches!(token, Token::RightParen | Token::Comma),
             Frame::Extent { .. } => matches!(token, Token::Dot | Token::Comma),
+            Frame::Lower { .. } => matches!(token, Token::Less | Token::LessEqual),
             Frame::ScanRange { .. } => token == Token::Comma,
             Frame::ScanInit { .. } | Frame::IterateMost { .. } => token == Token::Dot,
             Frame::IterateWhile { .. } => matches!(token, Token::Comma | Token::Dot),

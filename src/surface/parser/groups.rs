@@ -2,7 +2,7 @@
 //!
 //! A group ends only by its token, an operator by whatever binds less tightly, which is done in [`expression`](super::expression).
 
-use super::frame::{Frame, Next};
+use super::frame::{Bound, Frame, Next};
 use super::{Operand, Parser};
 use crate::base::Span;
 use crate::lexer::Token;
@@ -14,13 +14,17 @@ impl Parser<'_> {
         if let Some(next) = self.part(token, end, operand) {
             return next;
         }
-        if let Some(Frame::Extent { index, done, .. }) = self.frames.last()
+        if let Some(Frame::Extent { chain, done, .. }) = self.frames.last()
             && token == Token::Comma
-            && self.is_condition_on(index, done)
+            && self.is_condition_on(chain, done)
         {
             return self.condition_among_ranges(operand);
         }
         match self.frames.last_mut() {
+            Some(Frame::Vector { .. }) if token == Token::Comma && self.current.token == Token::RightBracket => {
+                let end = self.advance().span;
+                self.end_group(Token::RightBracket, end, operand)
+            }
             Some(Frame::Paren { items, .. } | Frame::Vector { items, .. }) if token == Token::Comma => {
                 items.push(operand);
                 Next::Expect
@@ -34,8 +38,8 @@ impl Parser<'_> {
                 Next::Expect
             }
             _ => match self.frames.pop() {
-                Some(Frame::LetValue { pattern, start, .. }) => {
-                    self.let_body(pattern, operand.id, start);
+                Some(Frame::LetValue { pattern, function, start, .. }) => {
+                    self.let_body(pattern, function, operand, start);
                     Next::Expect
                 }
                 Some(Frame::IfCondition { start }) => {
@@ -48,10 +52,8 @@ impl Parser<'_> {
                     self.open(Frame::IfElse { cond, then: operand.id, start });
                     Next::Expect
                 }
-                Some(Frame::Extent { kind, made, open, bare, index, inclusive, mut done, start }) => {
-                    let extent = self.range(operand, inclusive);
-                    self.share_range(bare, extent, &mut done);
-                    done.push((index, extent));
+                Some(Frame::Extent { kind, made, open, bare, chain, mut done, start }) => {
+                    self.add_ranges(bare, chain, operand, &mut done);
                     if token == Token::Comma {
                         self.indices(kind, made, open, done, start);
                     } else {
@@ -62,12 +64,12 @@ impl Parser<'_> {
                     }
                     Next::Expect
                 }
-                Some(Frame::ScanRange { head, inclusive }) => {
+                Some(Frame::ScanRange { head, inclusive, lower }) => {
                     let steps = self.range(operand, inclusive);
-                    self.scan_state(head, steps)
+                    self.scan_state(head, steps, lower)
                 }
-                Some(Frame::ScanInit { head, steps, state }) => {
-                    self.scan_body(head, steps, state, operand.id);
+                Some(Frame::ScanInit { head, steps, lower, state }) => {
+                    self.ranged_body(head, (steps, lower), state, operand.id);
                     Next::Expect
                 }
                 Some(Frame::IterateInit { head, state }) => {
@@ -110,7 +112,7 @@ impl Parser<'_> {
             }
             Frame::Access { array, mut indices, .. } => {
                 indices.push(operand.id);
-                self.node(Expr::Access { array: array.id, indices }, array.span.to(end))
+                self.access(array, indices, end)
             }
             Frame::Call { callee, open, mut args, .. } => {
                 args.push(operand.id);
@@ -124,10 +126,10 @@ impl Parser<'_> {
                 self.node(Expr::Apply { function: function.id, args }, span)
             }
             Frame::Part { start, from, to, at_step } => self.finish_part(start, from, to, at_step, operand),
-            Frame::LetValue { pattern, start, .. } => {
+            Frame::LetValue { pattern, function, start, .. } => {
                 let base = self.frames.len();
                 let body = self.error_leaf();
-                self.let_body(pattern, operand.id, start);
+                self.let_body(pattern, function, operand, start);
                 self.finish_operators(0, body, base)
             }
             Frame::CaseValue { .. } => {
@@ -135,17 +137,16 @@ impl Parser<'_> {
                 self.error_leaf()
             }
             Frame::IfCondition { .. } | Frame::IfThen { .. } => self.error_leaf(),
-            Frame::Extent { kind, bare, index, inclusive, mut done, start, .. } => {
-                let extent = self.range(operand, inclusive);
-                self.share_range(bare, extent, &mut done);
-                done.push((index, extent));
+            Frame::Extent { kind, bare, chain, mut done, start, .. } => {
+                self.add_ranges(bare, chain, operand, &mut done);
                 let mut body = self.error_leaf();
-                for (index, extent) in done.into_iter().rev() {
+                for Bound { index, extent, .. } in done.into_iter().rev() {
                     body = self.finish_operator(Frame::Body { kind, index, extent, start, summed: Vec::new() }, body);
                 }
                 body
             }
             Frame::ScanRange { .. } | Frame::ScanInit { .. } | Frame::Guard { .. } => self.error_leaf(),
+            Frame::Lower { .. } => self.error_leaf(),
             Frame::IterateInit { .. } | Frame::IterateWhile { .. } | Frame::IterateMost { .. } => self.error_leaf(),
             frame => self.finish_operator(frame, operand),
         }

@@ -2,14 +2,14 @@
 //!
 //! The operand in front of it is part of the habit, as the `np` of `np.exp(x)` is, and means nothing either.
 
-use super::frame::{Frame, Made, Next};
+use super::frame::{Bound, Frame, Link, Made, Next};
 use super::{Operand, Parser, is_decl, starts_operand};
 use crate::base::Span;
 use crate::error::Diagnostic;
 use crate::foreign::{self, MAX_SHOWN, Member};
 use crate::lexer::Token;
 use crate::scalar::Op;
-use crate::surface::ast::{BinderKind, Decl, Expr, ExprId, Name, StorageKind, TypeKind};
+use crate::surface::ast::{BinderKind, Decl, Expr, ExprId, StorageKind, TypeKind};
 
 /// The word of a binder that is a loop.
 const PRODUCT: &str = "prod";
@@ -98,15 +98,17 @@ impl Parser<'_> {
 
     /// Whether a condition on indices stands here in place of the next index: `i != j` and `E(i, j)`, and what says something of an index again, of another
     /// one. An index that hides another, `i < n, i < m`, has a range.
-    pub(super) fn is_condition_on(&self, index: &Name, done: &[(Name, ExprId)]) -> bool {
+    pub(super) fn is_condition_on(&self, chain: &[Link], done: &[Bound]) -> bool {
         let text = self.text.get(self.current.span.range());
         let mut lexer = self.lexer.clone();
         let [behind, other] = std::array::from_fn(|_| lexer.next(&mut Vec::new()));
         let is_index = |text: Option<&str>| {
-            let mut names = done.iter().rev().take(MAX_SHOWN).map(|(index, _)| index).chain([index]);
+            let ended = done.iter().rev().take(MAX_SHOWN).map(|bound| &bound.index);
+            let mut names = ended.chain(chain.iter().map(|link| &link.index));
             names.any(|index| Some(index.text.as_str()) == text)
         };
         match (self.token(), behind.token) {
+            _ if self.is_range_from_below() => false,
             (Token::Name, Token::NotEqual | Token::Greater | Token::GreaterEqual | Token::LeftParen) => true,
             (Token::Name, Token::Equal) => is_index(text),
             (Token::Name, Token::Less | Token::LessEqual) => {

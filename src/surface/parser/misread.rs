@@ -3,6 +3,8 @@
 //! `sum j < d. X[i, j] * w[j] + b` adds `b` to each of its terms. Who meant `(sum j < d. X[i, j] * w[j]) + b` gets a warning with both
 //! readings, unless the body of the `sum` stands in parentheses. So does who adds `h[i]` in `sum (i < n, j < n) W[i, j] + h[i]` for each `j`.
 //!
+//! A last factor of a `prod` is one of each factor, `prod i < n. x[i] * s`, and gets the same warning.
+//!
 //! Of a `mean` both readings have one value. Only terms at the end of a body are looked at: `sum j < d. b + x[j]` has one reading, since `x[j]` means nothing outside.
 //!
 //! `sum (x - y)^2` is the square of the sum, as `sum(x - y)^2` is. With a space it looks like `sum((x - y)^2)`, and gets a warning.
@@ -11,7 +13,7 @@
 //!
 //! `x = 2` as a whole program compares; who meant an assignment gets a warning.
 
-use super::frame::Range;
+use super::frame::{Made, Range};
 use super::{Operand, Parser};
 use crate::base::Span;
 use crate::error::Diagnostic;
@@ -25,48 +27,77 @@ const MAX_TERM: usize = 256;
 /// How many indices of one `sum` are told apart.
 const MAX_INDICES: usize = 64;
 
+/// The last terms of a body that do not depend on an index.
+struct Parts {
+    span: Span,
+    /// Where the term in front of them ends.
+    end: u32,
+    /// The indices that they mention, those that are missing, and the others, as bits.
+    shared: u64,
+    missing: u64,
+    kept: u64,
+}
+
 impl Parser<'_> {
-    /// The body of a `sum` over some indices is complete.
-    pub(super) fn warn_of_sum(&mut self, indices: &[Range], body: Operand) {
-        let is_sum = |e: &Expr| matches!(e, Expr::Binary(BinaryOp::Add | BinaryOp::Sub, ..));
-        let Some(sum) = indices.first() else { return };
-        if indices.len() > MAX_INDICES || !is_sum(&self.ast.exprs[body.id]) {
-            return;
-        }
+    /// The body of a `sum`, or of a `prod`, over some indices is complete.
+    pub(super) fn warn_of_body(&mut self, indices: &[Range], made: Made, body: Operand) {
         // In parentheses it is read as it is meant.
-        if self.ast.spans[body.id] != body.span {
+        if indices.is_empty() || indices.len() > MAX_INDICES || self.ast.spans[body.id] != body.span {
             return;
         }
-        // The terms from the last to the first.
-        let mut terms = Vec::new();
-        let mut rest = body.id;
-        while let Expr::Binary(BinaryOp::Add | BinaryOp::Sub, left, right) = &self.ast.exprs[rest] {
-            terms.push(*right);
+        let is_sum = |e: &Expr| matches!(e, Expr::Binary(BinaryOp::Add | BinaryOp::Sub, ..));
+        let is_product = |e: &Expr| matches!(e, Expr::Binary(BinaryOp::Mul | BinaryOp::Div, ..));
+        let expr = &self.ast.exprs[body.id];
+        let parts = match made {
+            _ if is_sum(expr) => self.parts(body.id, is_sum),
+            Made::Product if is_product(expr) => self.parts(body.id, is_product),
+            _ => return,
+        };
+        if let Some(found) = parts.and_then(|parts| self.without_index(&parts, indices)) {
+            self.warn_of_parts(&found, indices, made, body);
+        }
+    }
+
+    /// The operands of a chain of operators from the last to the first; nothing where there are too many.
+    fn parts(&self, e: ExprId, is_chain: impl Fn(&Expr) -> bool) -> Option<Vec<ExprId>> {
+        let (mut parts, mut rest) = (Vec::new(), e);
+        while let Expr::Binary(_, left, right) = &self.ast.exprs[rest]
+            && is_chain(&self.ast.exprs[rest])
+        {
+            parts.push(*right);
             rest = *left;
-            if terms.len() > MAX_TERM {
-                return;
+            if parts.len() > MAX_TERM {
+                return None;
             }
         }
-        terms.push(rest);
+        parts.push(rest);
+        Some(parts)
+    }
+
+    /// The terms at the end that have fewer indices than one in front of them, which has all of theirs.
+    fn without_index(&mut self, terms: &[ExprId], indices: &[Range]) -> Option<Parts> {
         // The indices of each as bits.
-        let mut mentioned = Vec::with_capacity(terms.len());
-        for term in &terms {
-            match self.mentions(*term, indices) {
-                Some(mentions) => mentioned.push(mentions),
-                None => return,
-            }
-        }
-        // Terms at the end have fewer indices than one in front of them, which has all of theirs.
+        let mentioned = terms.iter().map(|term| self.mentions(*term, indices)).collect::<Option<Vec<u64>>>()?;
         let last = mentioned[0];
-        let Some(before) = mentioned.iter().position(|indices| indices & !last != 0) else { return };
+        let before = mentioned.iter().position(|indices| indices & !last != 0)?;
         let shared = mentioned[..before].iter().fold(0, |all, indices| all | indices);
         if shared & !mentioned[before] != 0 {
-            return;
+            return None;
         }
         let every = u64::MAX >> (MAX_INDICES - indices.len());
         // What mentions none is added for each value of all of them.
         let missing = if shared == 0 { every } else { mentioned[before] & !shared };
         let span = self.ast.spans[terms[before - 1]].to(self.ast.spans[terms[0]]);
+        Some(Parts { span, end: self.ast.spans[terms[before]].end, shared, missing, kept: every & !missing })
+    }
+
+    /// Says both readings of a body whose last parts do not depend on an index.
+    fn warn_of_parts(&mut self, parts: &Parts, indices: &[Range], made: Made, body: Operand) {
+        let Parts { span, end, shared, missing, kept } = *parts;
+        let (word, stands, each) = match made {
+            Made::Product => ("prod", "is in the factor of each of its values", "is in each factor"),
+            _ => ("sum", "is added for each of its values", "is to be added each time"),
+        };
         let text = |from: u32, to: u32| match self.text.get(from as usize..to as usize).unwrap_or("").trim() {
             text if text.len() > MAX_SHOWN || text.contains('\n') => "..",
             text => text,
@@ -76,25 +107,22 @@ impl Parser<'_> {
         let names = |bits: u64| those(bits).map(|range| range.index.as_str()).collect::<Vec<_>>().join(", ");
         let ranges =
             |bits: u64| those(bits).map(|range| text(range.span.start, range.span.end)).collect::<Vec<_>>().join(", ");
-        let message = format!(
-            "`{}` does not depend on `{}`, and is added for each of its values",
-            text(span.start, span.end),
-            names(missing)
-        );
-        let end = self.ast.spans[terms[before]].end;
-        let (head, whole) = (text(sum.sum.start, body.span.start), text(body.span.start, body.span.end));
+        let message = format!("`{}` does not depend on `{}`, and {stands}", text(span.start, span.end), names(missing));
+        let begin = indices.first().map_or(body.span.start, |range| range.word.start);
+        let (head, whole) = (text(begin, body.span.start), text(body.span.start, body.span.end));
         let (front, behind) = (text(body.span.start, end), text(end, body.span.end));
         let once = match shared {
             0 => format!("`({head} {front}) {behind}` if once"),
             _ => format!(
-                "`sum {}. (sum {}. {front}) {behind}` if once for each `{}`",
-                ranges(every & !missing),
+                "`{word} {}. ({word} {}. {front}) {behind}` if once for each `{}`",
+                ranges(kept),
                 ranges(missing),
-                names(every & !missing)
+                names(kept)
             ),
         };
-        let help = format!("write `{head} ({whole})` if it is to be added each time, {once}");
-        self.ast.warnings.push(Diagnostic::new("summand-without-index", span, message).help(help));
+        let help = format!("write `{head} ({whole})` if it {each}, {once}");
+        let code = if made == Made::Product { "factor-without-index" } else { "summand-without-index" };
+        self.ast.warnings.push(Diagnostic::new(code, span, message).help(help));
     }
 
     /// The body of an extremum is complete: where it is a bracket and more than a truth value, zeros take part.

@@ -3,16 +3,23 @@
 use super::frame::{Frame, Next};
 use super::{Operand, Parser, is_decl, starts_operand, symbol_text};
 use crate::error::Diagnostic;
+use crate::foreign;
 use crate::lexer::Token;
 use crate::surface::ast::{BinaryOp, Expr, LoopKind};
 
 /// What stands for two operands beside each other.
 const PRODUCT: &str = "a product needs its sign: `2 * x`, of matrices and vectors `A @ x`";
 
+const COMMENTS: &str = "comments begin with `#` or `//` and end with the line";
+
 impl Parser<'_> {
     /// The current token neither continues the operand nor ends the group on top.
     pub(super) fn recover(&mut self, operand: Operand, base: usize, stops: &[Token]) -> Next {
         let token = self.token();
+        // A definition goes on with the block of a `let`.
+        if matches!(self.frames.last(), Some(Frame::LetValue { .. })) && self.goes_on_with_definition() {
+            return self.end_group(Token::In, self.current.span, operand);
+        }
         let outer = |parser: &Self| parser.frames.iter().skip(base).any(|frame| frame.accepts(token));
         if token == Token::End || is_decl(token) || stops.contains(&token) || outer(self) {
             return Next::Operand(self.close_groups(operand, base));
@@ -70,8 +77,8 @@ impl Parser<'_> {
         }
         if let Some(help) = self.habit_of_word(operand) {
             diagnostic = diagnostic.help(help);
-        } else if token == Token::Name && !self.current.starts_line {
-            diagnostic = diagnostic.help(PRODUCT);
+        } else if let Some(help) = self.beside(operand).filter(|_| token == Token::Name && !self.current.starts_line) {
+            diagnostic = diagnostic.help(help);
         }
         self.report(diagnostic);
         // What is beside an operand was meant to be a part of it.
@@ -92,6 +99,36 @@ impl Parser<'_> {
         Next::Operand(if beside { self.error_leaf() } else { operand })
     }
 
+    /// What to write instead of an operand and the word here beside each other: a product needs its sign, where the operand has a value.
+    fn beside(&mut self, operand: Operand) -> Option<String> {
+        let here = self.current.span;
+        let line = self.text.get(..here.start as usize).and_then(|text| text.rsplit('\n').next()).unwrap_or("");
+        if line.trim_start().starts_with("--") {
+            return Some(COMMENTS.to_owned());
+        }
+        let word = self.text.get(here.range()).unwrap_or("");
+        if let Some(help) = foreign::between_words(word) {
+            return Some(help.to_owned());
+        }
+        let mut last = operand.id;
+        // `A^T w`
+        while let Some(Expr::Binary(op, _, e)) = self.ast.exprs.get(last)
+            && *op != BinaryOp::Pow
+        {
+            last = *e;
+        }
+        let name = match self.ast.exprs.get(last) {
+            Some(Expr::Name(name)) if name != "pi" => name.clone(),
+            _ => return Some(PRODUCT.to_owned()),
+        };
+        Some(match self.is_known(&name) {
+            true => PRODUCT.to_owned(),
+            false => format!(
+                "`{name}` means nothing here: a program is declarations, such as `param x : [n] real`, and behind them one expression"
+            ),
+        })
+    }
+
     /// What may be behind an operand.
     fn expected(&self) -> &'static str {
         match self.frames.last() {
@@ -99,6 +136,7 @@ impl Parser<'_> {
             Some(Frame::CaseValue { .. }) => "an operator, or `of` and the arms",
             Some(Frame::IfCondition { .. }) => "an operator, or `then`",
             Some(Frame::IfThen { .. }) => "an operator, or `else`",
+            Some(Frame::Lower { .. }) => "an operator, or `<` and an index",
             Some(Frame::Extent { open: Some(_), .. }) => "an operator, `,` or `)`",
             Some(Frame::Extent { .. }) => "an operator, or `.` and the body",
             Some(Frame::ScanRange { .. }) => "an operator, or `,` and the state",
@@ -206,7 +244,11 @@ impl Parser<'_> {
         }
         if starts_operand(self.token()) && !self.current.starts_line {
             // What is beside the body was meant to be a part of it.
-            self.report(diagnostic.help(PRODUCT));
+            let help = body.and_then(|body| self.beside(body));
+            self.report(match help {
+                Some(help) => diagnostic.help(help),
+                None => diagnostic,
+            });
             self.ast.body = Some(self.error_leaf().id);
             return;
         }

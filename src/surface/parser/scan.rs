@@ -46,11 +46,7 @@ impl Parser<'_> {
             }
             return Some(self.error_leaf());
         }
-        let before = self.diagnostics.len();
-        let (index, inclusive) = self.binder_index(true);
-        let sound = self.diagnostics.len() == before;
-        let head = Head { kind, down: false, tested: false, sound, index, start };
-        self.open(Frame::ScanRange { head, inclusive });
+        self.loop_index(kind, start);
         None
     }
 
@@ -66,7 +62,7 @@ impl Parser<'_> {
     }
 
     /// Reads the state and its `=`, behind the comma.
-    pub(super) fn scan_state(&mut self, mut head: Head, steps: ExprId) -> Next {
+    pub(super) fn scan_state(&mut self, mut head: Head, steps: ExprId, lower: Option<ExprId>) -> Next {
         if self.is_index() {
             let word = head.kind.word();
             let message = format!("expected the state, as in `s = e0`, found another index, {}", self.found());
@@ -74,8 +70,8 @@ impl Parser<'_> {
                 "a `{word}` goes over one index: nest them, as in `{word} t < n, s = e0. fold u < m, r = s. e`"
             );
             self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
-            let (index, inclusive) = self.binder_index(true);
-            self.open(Frame::ScanRange { head: Head { index, ..head }, inclusive });
+            let (index, inclusive) = self.binder_index();
+            self.open(Frame::ScanRange { head: Head { index, ..head }, inclusive, lower: None });
             return Next::Expect;
         }
         let before = self.diagnostics.len();
@@ -87,8 +83,48 @@ impl Parser<'_> {
             self.scan_body(head, steps, state, init);
             return Next::Expect;
         }
-        self.open(Frame::ScanInit { head, steps, state });
+        self.open(Frame::ScanInit { head, steps, lower, state });
         Next::Expect
+    }
+
+    /// The head of a loop is complete. Steps below the lower end of its range leave the state as it is.
+    pub(super) fn ranged_body(
+        &mut self,
+        head: Head,
+        (steps, lower): (ExprId, Option<ExprId>),
+        state: Pattern,
+        init: ExprId,
+    ) {
+        let hidden = lower.and_then(|lower| self.name_hidden(lower, &state));
+        if let Some(name) = hidden {
+            let span = lower.and_then(|lower| self.ast.spans.get(lower)).copied().unwrap_or_default();
+            let message = format!("the lower end of the range has the name of the state, `{name}`");
+            self.push_diagnostic(Diagnostic::new("duplicate-name", span, message).help("give the state another name"));
+        }
+        let state = self.scan_body(head, steps, state, init);
+        if let Some(cond) = lower {
+            self.open(Frame::IterateBody { cond, state, count: None });
+        }
+    }
+
+    /// A name of a state that stands in the lower end of a range.
+    fn name_hidden(&self, lower: ExprId, state: &Pattern) -> Option<String> {
+        let mut names = Vec::new();
+        let mut patterns = vec![state];
+        while let Some(pattern) = patterns.pop() {
+            match pattern {
+                Pattern::Name(name) | Pattern::Typed(name, _) => names.push(name.text.as_str()),
+                Pattern::Pair(_, a, b) => patterns.extend([&**a, &**b]),
+            }
+        }
+        let mut stack = vec![lower];
+        while let Some(e) = stack.pop() {
+            match self.ast.exprs.get(e)? {
+                Expr::Name(name) if names.contains(&name.as_str()) => return Some(name.clone()),
+                expr => expr.for_each_operand(|e| stack.push(e)),
+            }
+        }
+        None
     }
 
     /// The state at the beginning is complete: the body comes next. Gives the name of the whole state.
@@ -315,7 +351,7 @@ impl Parser<'_> {
 
     /// A copy of an expression, with a copy of another one in the place of one inside. Expressions with several users are bound by `let`, out of
     /// the scope of a state.
-    fn copied(&mut self, root: ExprId, (out, stands_in): (ExprId, ExprId)) -> ExprId {
+    pub(super) fn copied(&mut self, root: ExprId, (out, stands_in): (ExprId, ExprId)) -> ExprId {
         let instead = |e: ExprId| if e == out { stands_in } else { e };
         let mut found = BTreeSet::new();
         let mut stack = vec![instead(root)];
@@ -354,14 +390,14 @@ impl Parser<'_> {
 
     /// Behind the range there is no comma: the state is read where it stands all the same.
     fn without_state(&mut self, operand: Operand) -> Option<Next> {
-        let Some(Frame::ScanRange { mut head, inclusive }) = self.frames.pop() else { return None };
+        let Some(Frame::ScanRange { mut head, inclusive, lower }) = self.frames.pop() else { return None };
         let word = head.kind.word();
         let message = format!("expected an operator, or `,` and the state, found {}", self.found());
         let help = format!("`{word} t < n, s = e0. e` begins with `e0`, and goes on from `s` to `e`");
         self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
         let steps = self.range(operand, inclusive);
         if self.eat(Token::Dot).is_none() {
-            return Some(self.scan_state(head, steps));
+            return Some(self.scan_state(head, steps, lower));
         }
         let init = self.error_leaf().id;
         self.scan_body(head, steps, Pattern::Name(self.no_name()), init);
@@ -370,14 +406,16 @@ impl Parser<'_> {
 
     /// `, r = e1` stands behind the first state.
     fn another_state(&mut self, operand: Operand) -> Next {
-        let Some(Frame::ScanInit { mut head, steps, .. }) = self.frames.pop() else { return Next::Operand(operand) };
+        let Some(Frame::ScanInit { mut head, steps, lower, .. }) = self.frames.pop() else {
+            return Next::Operand(operand);
+        };
         let word = head.kind.word();
         let message = "expected an operator, or `.` and the body, found `,`";
         let help =
             format!("a `{word}` has one state: of several make a pair, as in `{word} t < n, (s, r) = (a, b). e`");
         self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
         self.advance();
-        self.scan_state(head, steps)
+        self.scan_state(head, steps, lower)
     }
 
     /// Reports what is wrong with the head, if it is the first.
@@ -405,13 +443,7 @@ impl Parser<'_> {
     }
 
     /// `mean i < n, j < m. e` is `(sum i < n, j < m. e) / real(n) / real(m)`.
-    pub(super) fn mean(&mut self, sum: Operand, extents: Vec<ExprId>, start: Span) -> Operand {
-        let mut mean = sum;
-        for extent in extents {
-            let callee = Name { text: "real".to_owned(), span: start };
-            let n = self.node(Expr::Call { callee, args: vec![extent] }, start);
-            mean = self.node(Expr::Binary(BinaryOp::Div, mean.id, n.id), sum.span);
-        }
-        mean
+    pub(super) fn mean(&mut self, sum: Operand, divisors: Vec<ExprId>) -> Operand {
+        divisors.into_iter().fold(sum, |mean, n| self.node(Expr::Binary(BinaryOp::Div, mean.id, n), sum.span))
     }
 }

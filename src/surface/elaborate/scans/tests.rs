@@ -183,9 +183,9 @@ fn problems() {
         ),
         ("scan t < -2, s = 0. s", "negative-steps", "`scan` goes over `-2` steps, which is negative"),
         (
-            "sum i < n. fold t < i, s = 0. s + x[t]",
+            "sum i < n. sum(scan t < i, s = 0. s + x[t])",
             "index-in-extent",
-            "a `fold` goes over a size, found a range that ends at an index",
+            "a `scan` goes over a size, found a range that ends at an index",
         ),
         (
             "x[fold t < n, s = 0. s + 1]",
