@@ -312,7 +312,8 @@ impl Pass<'_> {
         }
         let free: BTreeSet<IndexId> = before.ranks.iter().map(|rank| rank.index).chain([places.index]).collect();
         self.names.again();
-        let mut varying = BTreeSet::new();
+        // What is declared inside of the loop is not known before it.
+        let mut varying = before.locals.clone();
         let mut known = BTreeMap::new();
         let (mut fixed, mut dependent) = (Vec::new(), Vec::new());
         for number in &before.numbers {
