@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::{Id, IndexId, RelationId, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size, View};
-use crate::scalar::Number;
+use crate::scalar::{Function, Number, try_evaluate};
 use crate::tssa::{Builder, OpenStmt, Operand, Program, Rhs, Stmt};
 
 /// How many relations are tried for a tensor.
@@ -212,6 +212,11 @@ impl<'p> Forms<'p> {
         Fill::Constant
     }
 
+    /// Whether a function of zeros is zero: elsewhere such tensors are known to be zero outside of the relation.
+    fn is_zero(&self, function: Function, args: usize) -> bool {
+        try_evaluate(function, &self.program.signature.functions, &vec![0.0; args]).is_ok_and(|x| x == 0.0)
+    }
+
     /// The form of a statement around a relation, if it has fill values that are not zero.
     fn form(&self, stmt: &Stmt, mut form: Form) -> Option<Form> {
         let indices: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
@@ -232,11 +237,11 @@ impl<'p> Forms<'p> {
                 }
                 fills.iter().any(|fill| *fill != Fill::Zero)
             }
-            Rhs::Map { guard, args, .. } => {
+            Rhs::Map { guard, function, args } => {
                 whole(guard, &mut form);
                 fills.extend(args.iter().map(|x| self.fill(*x, &mut form)));
-                // A function of zeros that is zero has the relation for a guard, if that is known.
-                fills.iter().any(|fill| *fill != Fill::Constant)
+                let of_zeros = fills.iter().all(|fill| *fill == Fill::Zero);
+                fills.iter().any(|fill| *fill != Fill::Constant) && !(of_zeros && self.is_zero(*function, args.len()))
             }
             Rhs::Contract { sums, guard, operands } => {
                 whole(guard, &mut form);

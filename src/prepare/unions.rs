@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 use crate::base::{Id, IndexId, VarId};
 use crate::error::Result;
-use crate::index::{Affine, Checked, Pred};
+use crate::index::{Affine, Checked, Pred, RelationRef};
 use crate::tssa::{Builder, OpenStmt, Operand, Program, Rhs, Stmt};
 use crate::ty::Signature;
 
@@ -36,8 +36,8 @@ pub(super) fn separated(program: &Program) -> Result<Cow<'_, Program>> {
         return Ok(Cow::Borrowed(program));
     }
     let mut builder = Builder::new(signature.clone());
-    let outputs = builder.append_with(program, |builder, _, stmt| {
-        let parts = if is_union(stmt) { parts(signature, builder, stmt)? } else { Vec::new() };
+    let outputs = builder.append_with(program, |builder, x, stmt| {
+        let parts = if is_union(&program.stmts[x]) { parts(signature, builder, stmt)? } else { Vec::new() };
         let mut total = None;
         for part in parts {
             let axes = builder.fresh_indices(&stmt.dims);
@@ -67,8 +67,12 @@ fn parts(signature: &Signature, builder: &mut Builder, stmt: &Stmt) -> Result<Ve
     }
     let in_guard = found.is_some();
     for (k, operand) in operands.iter().enumerate().filter(|_| !in_guard) {
-        // The union is that of all that is added up.
-        found = found.or(terms(builder, &guard, operand, &|p| finds(signature, p))?.map(|terms| (None, k, terms)));
+        // The union is that of all that is added up. What a map tells is read, not searched.
+        let is_searched = |p: &Pred| {
+            let computed = |relation: &RelationRef| matches!(relation, RelationRef::Computed { .. });
+            finds(signature, p) && matches!(p, Pred::Relation { relation, .. } if computed(relation))
+        };
+        found = found.or(terms(builder, &guard, operand, &is_searched)?.map(|terms| (None, k, terms)));
     }
     let Some((at, k, terms)) = found else { return Ok(Vec::new()) };
     let others = || guard.conjuncts().iter().enumerate().filter(|(k, _)| Some(*k) != at).map(|(_, p)| p.clone());
