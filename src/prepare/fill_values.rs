@@ -143,17 +143,8 @@ impl<'p> Forms<'p> {
                 found.push(form);
             }
         };
-        let of_guard = |p: &Pred, add: &mut dyn FnMut(RelationId, &[usize])| {
-            for p in p.conjuncts() {
-                let Pred::Relation { relation: RelationRef::Input(relation), args, .. } = p else { continue };
-                let axis = |a: &Affine| a.as_index().map(IndexId::index).filter(|axis| *axis < stmt.dims.len());
-                let axes: Option<Vec<usize>> = args.iter().map(axis).collect();
-                if let Some(axes) = axes.filter(|axes| axes.iter().collect::<BTreeSet<_>>().len() == axes.len()) {
-                    add(*relation, &axes);
-                }
-            }
-        };
-        stmt.rhs.guards().for_each(|p| of_guard(p, &mut add));
+        let asked = stmt.rhs.guards().flat_map(Pred::conjuncts).filter_map(|p| at_axes(p, stmt.dims.len()));
+        asked.for_each(|(relation, axes, _)| add(relation, &axes));
         for (x, indices) in elements(stmt) {
             if let Some(form) = self.filled.get(&x) {
                 let args: Option<Vec<usize>> =
@@ -170,22 +161,18 @@ impl<'p> Forms<'p> {
     /// The relations outside of which a tensor is zero, and the axes that their arguments are.
     fn zeros(&self, x: VarId) -> Vec<(RelationId, Vec<usize>)> {
         let stmt = &self.program.stmts[x];
-        let pattern = match &stmt.rhs {
+        let rank = stmt.dims.len();
+        match &stmt.rhs {
             Rhs::Input { param, .. } => {
-                self.program.signature.params.get(*param).and_then(|param| param.storage.pattern())
+                let pattern = self.program.signature.params.get(*param).and_then(|param| param.storage.pattern());
+                pattern.map(|relation| (relation, (0..rank).collect())).into_iter().collect()
             }
-            _ => None,
-        };
-        let mut found: Vec<(RelationId, Vec<usize>)> =
-            pattern.map(|r| (r, (0..stmt.dims.len()).collect())).into_iter().collect();
-        let (Rhs::Map { guard, .. } | Rhs::Contract { guard, .. }) = &stmt.rhs else { return found };
-        for p in guard.conjuncts() {
-            if let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = p {
-                let axis = |a: &Affine| a.as_index().map(IndexId::index).filter(|axis| *axis < stmt.dims.len());
-                found.extend(args.iter().map(axis).collect::<Option<Vec<usize>>>().map(|axes| (*relation, axes)));
+            Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => {
+                let asked = guard.conjuncts().iter().filter_map(|p| at_axes(p, rank));
+                asked.filter(|(.., holds)| *holds).map(|(relation, axes, _)| (relation, axes)).collect()
             }
+            Rhs::Number(_) | Rhs::Add(_) => Vec::new(),
         }
-        found
     }
 
     /// What a tensor over the axes of a form has outside. The form keeps the axes along which that is the same.
@@ -202,8 +189,7 @@ impl<'p> Forms<'p> {
             Rhs::Number(Number::Literal(_)) => {}
             Rhs::Number(Number::Index(a)) => form.retain(|axis| !a.mentions(IndexId::from_index(axis))),
             Rhs::Contract { sums, guard, operands } if sums.is_empty() => {
-                let axes: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
-                let rest = form.side(&axes, guard).map_or(Pred::False, |(_, rest)| rest);
+                let rest = form.side(&indices_of(stmt), guard).map_or(Pred::False, |(_, rest)| rest);
                 let reads = |i: IndexId| operands.iter().any(|x| x.indices.contains(&i)) || rest.mentions(i);
                 form.retain(|axis| !reads(IndexId::from_index(axis)));
             }
@@ -219,7 +205,7 @@ impl<'p> Forms<'p> {
 
     /// The form of a statement around a relation, if it has fill values that are not zero.
     fn form(&self, stmt: &Stmt, mut form: Form) -> Option<Form> {
-        let indices: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
+        let indices = indices_of(stmt);
         let mut fills = Vec::new();
         let whole = |p: &Pred, form: &mut Form| match form.side(&indices, p) {
             Some((Side::Both, rest)) => form.retain(|axis| !rest.mentions(IndexId::from_index(axis))),
@@ -280,19 +266,35 @@ impl<'p> Forms<'p> {
 fn summed_along(stmt: &Stmt, k: usize, form: &Form) -> Option<usize> {
     let Rhs::Contract { guard, operands, .. } = &stmt.rhs else { return None };
     let x = operands.get(k)?;
-    let is_apart = x.indices.iter().collect::<BTreeSet<_>>().len() == x.indices.len();
     let is_summed = |axis: &&usize| {
         x.indices.get(**axis).is_some_and(|s| {
             let mut others = operands.iter().enumerate().filter(|(other, _)| *other != k);
             s.index() >= stmt.dims.len() && !guard.mentions(*s) && others.all(|(_, x)| !x.indices.contains(s))
         })
     };
-    form.along.iter().rev().find(is_summed).filter(|_| is_apart).copied()
+    form.along.iter().rev().find(is_summed).filter(|_| are_apart(&x.indices)).copied()
+}
+
+/// The `gen` indices of a statement.
+fn indices_of(stmt: &Stmt) -> Vec<IndexId> {
+    (0..stmt.dims.len()).map(IndexId::from_index).collect()
+}
+
+/// The relation from outside that a conjunct asks at different axes of a tensor of so many, which axis each argument is, and whether it is to hold.
+fn at_axes(p: &Pred, rank: usize) -> Option<(RelationId, Vec<usize>, bool)> {
+    let Pred::Relation { relation: RelationRef::Input(relation), args, holds } = p else { return None };
+    let axis = |a: &Affine| a.as_index().map(IndexId::index).filter(|axis| *axis < rank);
+    let axes: Vec<usize> = args.iter().map(axis).collect::<Option<_>>()?;
+    are_apart(&axes).then_some((*relation, axes, *holds))
+}
+
+fn are_apart<T: Ord>(items: &[T]) -> bool {
+    items.iter().collect::<BTreeSet<_>>().len() == items.len()
 }
 
 /// The tensors that a statement reads, and at which indices, without those that guards ask.
 fn elements(stmt: &Stmt) -> Vec<(VarId, Vec<IndexId>)> {
-    let all = || (0..stmt.dims.len()).map(IndexId::from_index).collect::<Vec<_>>();
+    let all = || indices_of(stmt);
     match &stmt.rhs {
         Rhs::Input { .. } | Rhs::Number(_) => Vec::new(),
         Rhs::Add(sides) => sides.iter().map(|(_, x)| (*x, all())).collect(),
@@ -337,13 +339,11 @@ struct Parts<'p> {
 
 impl<'p> Rewrite<'p> {
     fn stmt(&mut self, builder: &mut Builder, x: VarId, stmt: &Stmt) -> Result<VarId> {
-        let y = match self.summed(builder, stmt)? {
-            Some(y) => y,
-            None => match counted(builder, stmt)? {
-                Some(y) => y,
-                None => builder.push(&self.on_entries(stmt))?,
-            },
-        };
+        let mut made = self.summed(builder, stmt)?;
+        if made.is_none() {
+            made = counted(builder, stmt)?;
+        }
+        let y = made.map_or_else(|| builder.push(&self.on_entries(stmt)), Ok)?;
         if let Some(form) = self.forms.filled.get(&x) {
             let is_whole = self.forms.whole.contains(&x);
             let entries = if is_whole { y } else { self.entries(builder, stmt, form)? };
@@ -365,7 +365,7 @@ impl<'p> Rewrite<'p> {
             Some(parts) if is_under(parts.form, indices, p) => parts.entries,
             _ => x,
         };
-        let all: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
+        let all = indices_of(stmt);
         match &mut found.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => {}
             Rhs::Add(sides) => sides.iter_mut().for_each(|(p, x)| *x = read(*x, &all, p)),
@@ -573,8 +573,7 @@ impl Complement {
             let others = || guard.conjuncts().iter().enumerate().filter(|(other, _)| *other != at);
             let is_free = |i: &IndexId| is_sum(*i) && !x.indices.contains(i) && !others().any(|(_, p)| p.mentions(*i));
             let along = *args.iter().find(|i| is_free(i))?;
-            let is_apart = args.iter().collect::<BTreeSet<_>>().len() == args.len();
-            is_apart.then_some(Complement { relation: *relation, args, along, at })
+            are_apart(&args).then_some(Complement { relation: *relation, args, along, at })
         })
     }
 }

@@ -69,8 +69,8 @@ fn parts(signature: &Signature, builder: &mut Builder, stmt: &Stmt) -> Result<Ve
     for (k, operand) in operands.iter().enumerate().filter(|_| !in_guard) {
         // The union is that of all that is added up. What a map tells is read, not searched.
         let is_searched = |p: &Pred| {
-            let computed = |relation: &RelationRef| matches!(relation, RelationRef::Computed { .. });
-            finds(signature, p) && matches!(p, Pred::Relation { relation, .. } if computed(relation))
+            let is_computed = matches!(p, Pred::Relation { relation: RelationRef::Computed { .. }, .. });
+            is_computed && finds(signature, p)
         };
         found = found.or(terms(builder, &guard, operand, &is_searched)?.map(|terms| (None, k, terms)));
     }

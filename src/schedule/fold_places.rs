@@ -169,13 +169,8 @@ impl Pass<'_> {
 
     /// Compares the number at a place with the best.
     fn compared(&mut self, known: Known, at: IndexId, value: RealId) -> Vec<Stmt> {
-        let [is_left, number, new, here] = self.fresh();
-        let mut stmts = self.is_not_better(known, value, is_left);
-        stmts.extend([
-            Stmt::Define(number, equal(known.best, known.best)),
-            Stmt::Define(new, Real::Select(number, is_left)),
-            Stmt::Define(here, Real::Index(at.into())),
-        ]);
+        let (mut stmts, new, here) = self.is_new(known, value);
+        stmts.push(Stmt::Define(here, Real::Index(at.into())));
         stmts.extend(self.taken(known, new, here, value));
         stmts
     }
@@ -185,18 +180,22 @@ impl Pass<'_> {
         if in_lanes {
             return self.compared(known, at, value);
         }
+        let (mut stmts, new, here) = self.is_new(known, value);
+        let place = Stmt::Define(here, Real::Index(at.into()));
+        let body = vec![place, Stmt::Assign(known.place, here), Stmt::Assign(known.best, value)];
+        stmts.push(Stmt::If { cond: Cond::Support(new), body });
+        stmts
+    }
+
+    /// Whether a number is better than the best, or the first NaN; and a register for its place.
+    fn is_new(&mut self, known: Known, value: RealId) -> (Vec<Stmt>, RealId, RealId) {
         let [is_left, number, new, here] = self.fresh();
         let mut stmts = self.is_not_better(known, value, is_left);
-        let place = Stmt::Define(here, Real::Index(at.into()));
         stmts.extend([
             Stmt::Define(number, equal(known.best, known.best)),
             Stmt::Define(new, Real::Select(number, is_left)),
-            Stmt::If {
-                cond: Cond::Support(new),
-                body: vec![place, Stmt::Assign(known.place, here), Stmt::Assign(known.best, value)],
-            },
         ]);
-        stmts
+        (stmts, new, here)
     }
 
     /// Compares the number that all missing places have, if some are left, with the best; these begin at a gap. It is new as well where it is as good, or

@@ -22,8 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Arena, IndexId, RelationId};
 use crate::error::Result;
-use crate::index::{Affine, RelationRef};
-use crate::loops::{Array, ArrayId, Cond, Domain, Fresh, Part, Real, RealId, Segment, Stmt, defined};
+use crate::index::{Affine, Checked, RelationRef};
+use crate::loops::{Array, ArrayId, Cond, Domain, Fresh, Part, Real, RealId, Segment, Stmt, defined, mentioned};
 use crate::solver::Relations;
 use crate::ty::Signature;
 
@@ -58,17 +58,14 @@ impl Members {
         for k in 0..body.len() {
             let Some(found) = Membership::of(arrays, signature, at, body, k)? else { continue };
             let rest: Vec<Stmt> = found.rest(body, k);
-            let (Some(there), Some(missing)) = (found.test.decided(&rest, true), found.test.decided(&rest, false))
-            else {
-                continue;
-            };
-            let (outside, other) = made(&missing, value, names)?;
-            if mentions(&outside, at) || mentions(&outside, found.test.index()) {
+            let (outside, other) = made(&found.test.decided(&rest, false)?, value, names)?;
+            let depends = mentioned(&outside);
+            if depends.contains(&at) || depends.contains(&found.test.index()) {
                 continue;
             }
-            let (mut inside, value) = made(&there, value, names)?;
+            let (mut inside, value) = made(&found.test.decided(&rest, true)?, value, names)?;
             let (node, row, nodes) = found.row.bind(arrays, names);
-            if matches!(found.test, Test::Target(t, _) if mentions(&inside, t)) {
+            if matches!(found.test, Test::Target(t, _) if mentioned(&inside).contains(&t)) {
                 inside.insert(0, body[k].clone());
             }
             inside.insert(0, Stmt::Let { index: at, array: nodes, at: node.into(), step: None });
@@ -120,13 +117,6 @@ fn made(stmts: &[Stmt], value: RealId, names: &mut Fresh) -> Result<(Vec<Stmt>, 
         }
     }
     Ok((out, names.read(value)))
-}
-
-/// Whether statements mention an index.
-fn mentions(stmts: &[Stmt], index: IndexId) -> bool {
-    let mut found = false;
-    stmts.iter().for_each(|stmt| stmt.visit(&mut |stmt| stmt.visit_indices(&mut |i| found |= i == index)));
-    found
 }
 
 /// That a statement of a body tells which places are in a row.
@@ -241,7 +231,7 @@ impl Test {
     }
 
     /// A body where it is known whether a place is in the row. Loops in it are left alone.
-    fn decided(&self, body: &[Stmt], is_found: bool) -> Option<Vec<Stmt>> {
+    fn decided(&self, body: &[Stmt], is_found: bool) -> Checked<Vec<Stmt>> {
         let mut out = Vec::with_capacity(body.len());
         for stmt in body {
             match stmt {
@@ -256,25 +246,25 @@ impl Test {
                 stmt => out.push(stmt.clone()),
             }
         }
-        Some(out)
+        Ok(out)
     }
 
     /// Whether a condition holds, as far as that is known.
-    fn holds(&self, cond: &Cond, is_found: bool) -> Option<Option<bool>> {
-        Some(match (cond, self) {
+    fn holds(&self, cond: &Cond, is_found: bool) -> Checked<Option<bool>> {
+        Ok(match (cond, self) {
             (Cond::All(conds), _) => {
-                let known = conds.iter().map(|cond| self.holds(cond, is_found)).collect::<Option<Vec<_>>>()?;
+                let known = conds.iter().map(|cond| self.holds(cond, is_found)).collect::<Checked<Vec<_>>>()?;
                 let all = known.iter().all(|known| *known == Some(true)).then_some(true);
                 if known.contains(&Some(false)) { Some(false) } else { all }
             }
             (Cond::NonNegative(a), Test::Node(node)) => match a.as_index() {
                 Some(i) if i == *node => Some(is_found),
-                _ if *a == Affine::index(*node).scale(-1).ok()?.add_constant(-1).ok()? => Some(!is_found),
+                _ if *a == Affine::index(*node).scale(-1)?.add_constant(-1)? => Some(!is_found),
                 _ => None,
             },
             (Cond::Zero(a) | Cond::NonZero(a), Test::Target(i, target)) => {
-                let difference = Affine::index(*i).sub(target).ok()?;
-                let is_asked = *a == difference || *a == difference.scale(-1).ok()?;
+                let difference = Affine::index(*i).sub(target)?;
+                let is_asked = *a == difference || *a == difference.scale(-1)?;
                 is_asked.then_some(is_found == matches!(cond, Cond::Zero(_)))
             }
             _ => None,

@@ -1,6 +1,7 @@
 //! Declarations and the types in them. Where part of one is missing, its name is declared all the same, so that its uses are no
 //! further problems.
 
+use super::frame::Signature;
 use super::{Parser, is_decl};
 use crate::base::Span;
 use crate::error::Diagnostic;
@@ -241,7 +242,7 @@ impl Parser<'_> {
         if self.token() == Token::Equal {
             return Some(self.constant(name));
         }
-        let Some((params, result, body)) = self.def_body() else {
+        let Some((Signature { params, result }, body)) = self.def_body() else {
             // The name is declared, so that its uses are no further problems.
             let param = (self.no_name(), self.error_type());
             return Some(Decl::Def { name, params: vec![param], result: None, body: self.error_leaf().id });
@@ -250,8 +251,7 @@ impl Parser<'_> {
     }
 
     /// `(a : [n] real, ..) : real = e`
-    #[allow(clippy::type_complexity)]
-    fn def_body(&mut self) -> Option<(Vec<(Name, TypeExpr)>, Option<TypeExpr>, ExprId)> {
+    fn def_body(&mut self) -> Option<(Signature, ExprId)> {
         let known = self.known.len();
         let params = self.typed_parameters()?;
         self.known.extend(params.iter().map(|(name, _)| name.text.clone()));
@@ -262,9 +262,7 @@ impl Parser<'_> {
     }
 
     /// `: real = e`, behind parameters.
-    #[allow(clippy::type_complexity)]
-    fn def_rest(&mut self, params: Vec<(Name, TypeExpr)>) -> Option<(Vec<(Name, TypeExpr)>, Option<TypeExpr>, ExprId)> {
-        let mut result = None;
+    fn def_rest(&mut self, params: Vec<(Name, TypeExpr)>) -> Option<(Signature, ExprId)> {
         if self.token() == Token::Colon && self.begins_block() {
             let message = "expected `=` and the body of the definition, found `:`";
             let help = "its body stands behind `=`, and is one expression: `def f(x : real) = x^2`";
@@ -273,14 +271,11 @@ impl Parser<'_> {
             if self.at_word("return") {
                 self.advance();
             }
-            return Some((params, result, self.expression(&[]).id));
+            return Some((Signature { params, result: None }, self.expression(&[]).id));
         }
-        if matches!(self.token(), Token::Colon | Token::Arrow) {
-            self.advance();
-            result = Some(self.ty(0)?);
-        }
+        let signature = self.with_result(params)?;
         self.expect(Token::Equal, "and the body of the definition").then_some(())?;
-        Some((params, result, self.expression(&[]).id))
+        Some((signature, self.expression(&[]).id))
     }
 
     /// Whether the text behind a colon is no type, but a body as in Python: on the next line, or behind `return`.

@@ -55,6 +55,11 @@ impl Parser<'_> {
     /// `(a, b : T) : U`, with types where they are written.
     pub(super) fn signature(&mut self) -> Option<Signature> {
         let params = self.typed_parameters()?;
+        self.with_result(params)
+    }
+
+    /// Parameters with the type of the value, `: U` or `-> U`, if it stands behind them.
+    pub(super) fn with_result(&mut self, params: Vec<(Name, TypeExpr)>) -> Option<Signature> {
         let result = match self.token() {
             Token::Colon | Token::Arrow => {
                 self.advance();
@@ -121,7 +126,7 @@ impl Parser<'_> {
             let Some(e) = stack.pop() else { return true };
             match self.ast.exprs.get(e) {
                 Some(Expr::Number { integer: Some(_), .. }) => {}
-                Some(Expr::Name(name)) if self.known_sizes.iter().any(|size| size == name) => {}
+                Some(Expr::Name(name)) if self.known_sizes.contains(name) => {}
                 Some(Expr::Binary(BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::FloorDiv, a, b)) => {
                     stack.extend([*a, *b]);
                 }

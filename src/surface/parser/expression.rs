@@ -2,6 +2,7 @@
 //! made when an operator or a group ends.
 
 use super::frame::{AND, COMPARE, Frame, Head, Made, Next, POWER, PRODUCT, Pattern, Prefix, Signature, chains, infix};
+use super::recovery::COMMENTS;
 use super::{Operand, Parser, starts_operand};
 use crate::base::Span;
 use crate::error::Diagnostic;
@@ -187,7 +188,7 @@ impl Parser<'_> {
                     }
                     Token::Dot => diagnostic.help("a number begins with a digit, as in `0.5`"),
                     Token::Plus => diagnostic.help("one sign is enough: `a + b`"),
-                    Token::Percent => diagnostic.help("comments begin with `#` or `//` and end with the line"),
+                    Token::Percent => diagnostic.help(COMMENTS),
                     _ => diagnostic,
                 });
                 // Whatever may stand behind an operand is left to end this one.

@@ -366,8 +366,8 @@ impl Frame {
     /// operators on top whose level is at least `l`.
     pub(super) fn level(&self) -> Option<u8> {
         Some(match self {
-            Frame::Body { .. } | Frame::Mean { .. } | Frame::Product { .. } | Frame::IfElse { .. } => 0,
-            Frame::Restricted { .. } => 0,
+            Frame::Body { .. } | Frame::Mean { .. } | Frame::Product { .. } | Frame::Restricted { .. } => 0,
+            Frame::IfElse { .. } => 0,
             Frame::LetBody { .. } | Frame::ScanBody { .. } | Frame::IterateBody { .. } | Frame::FunctionBody { .. } => {
                 0
             }

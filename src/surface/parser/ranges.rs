@@ -12,6 +12,7 @@
 //! the range otherwise. A `gen`, a `scan` and an `argmax` have places from 0 on, so they take no other lower end.
 
 use super::frame::{Bound, Frame, Head, Link, Made, Next, Ranged};
+use super::scan::one_index;
 use super::{Operand, Parser};
 use crate::base::Span;
 use crate::error::Diagnostic;
@@ -156,12 +157,8 @@ impl Parser<'_> {
         let at = self.current.span;
         let mut chain = self.links(lower);
         if chain.len() > 1 {
-            let word = kind.word();
             let message = format!("expected the range of the index, found a chain of {}", chain.len());
-            let help = format!(
-                "a `{word}` goes over one index: nest them, as in `{word} t < n, s = e0. fold u < m, r = s. e`"
-            );
-            self.report(Diagnostic::new("unexpected-token", at, message).help(help));
+            self.report(Diagnostic::new("unexpected-token", at, message).help(one_index(kind.word())));
         }
         let Some(Link { index, lower, inclusive }) = chain.pop() else { return };
         if let (Some(lower), LoopKind::Scan) = (lower, kind) {

@@ -10,7 +10,8 @@ use crate::surface::ast::{BinaryOp, Expr, LoopKind};
 /// What stands for two operands beside each other.
 const PRODUCT: &str = "a product needs its sign: `2 * x`, of matrices and vectors `A @ x`";
 
-const COMMENTS: &str = "comments begin with `#` or `//` and end with the line";
+/// What stands for a comment of another language.
+pub(super) const COMMENTS: &str = "comments begin with `#` or `//` and end with the line";
 
 impl Parser<'_> {
     /// The current token neither continues the operand nor ends the group on top.

@@ -28,6 +28,11 @@ const AT_MOST: &str =
     "`fixpoint s = e0 while c, at most n. e` says how many steps it makes at most, and so does its derivative";
 const LENGTH: &str = "`unfold s = e0 while c, at most n. e` says how many steps it makes at most: its path has a place for each of their states";
 
+/// What to write where a loop has several indices.
+pub(super) fn one_index(word: &str) -> String {
+    format!("a `{word}` goes over one index: nest them, as in `{word} t < n, s = e0. fold u < m, r = s. e`")
+}
+
 impl Parser<'_> {
     /// Reads from the word to the range.
     pub(super) fn scan(&mut self, kind: LoopKind) -> Option<Operand> {
@@ -66,9 +71,7 @@ impl Parser<'_> {
         if self.is_index() {
             let word = head.kind.word();
             let message = format!("expected the state, as in `s = e0`, found another index, {}", self.found());
-            let help = format!(
-                "a `{word}` goes over one index: nest them, as in `{word} t < n, s = e0. fold u < m, r = s. e`"
-            );
+            let help = one_index(word);
             self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
             let (index, inclusive) = self.binder_index();
             self.open(Frame::ScanRange { head: Head { index, ..head }, inclusive, lower: None });
