@@ -57,7 +57,7 @@ use crate::scalar::{self, Function, Primitive};
 use crate::solver::estimate::{Growth, Hints};
 use crate::solver::polynomial::{Polynomial, Unknown};
 use crate::solver::{Count, Facts, Relations, Sample, World, count, count_projected, holds};
-use crate::tssa::{Program, Rhs, StmtNames};
+use crate::tssa::{Program, Rhs, Stmt, StmtNames};
 use crate::ty::{Signature, Storage, TypeId};
 
 /// Numbers of scalar operations, by kind.
@@ -515,11 +515,33 @@ pub fn certify(primal: &Program, derivative: &Program, theorem: Theorem, hints: 
 /// # Errors
 /// [`Error::Overflow`].
 pub fn compare_work(program: &Program, other: &Program) -> Result<Ordering> {
-    let growth = |program: &Program| {
-        let hints = program.signature.with_quotients(&Hints::new());
-        cost(program).map(|cost| cost.work.estimate(&hints, &cost.shapes))
-    };
     Ok(growth(program)?.compare(&growth(other)?))
+}
+
+/// How the work of a program grows.
+fn growth(program: &Program) -> Result<Growth> {
+    let hints = program.signature.with_quotients(&Hints::new());
+    cost(program).map(|cost| cost.work.estimate(&hints, &cost.shapes))
+}
+
+/// With which power of its sizes the work of a program grows, all of them being multiples of one.
+///
+/// # Errors
+/// [`Error::Overflow`].
+pub fn power_of_work(program: &Program) -> Result<usize> {
+    Ok(growth(program)?.leading().0)
+}
+
+/// With which power the largest of its dense inputs and results does.
+pub fn power_of_data(program: &Program) -> usize {
+    let is_given = |rhs: &Rhs| match rhs {
+        Rhs::Input { param, .. } => program.signature.params.get(*param).is_some_and(|p| p.storage == Storage::Dense),
+        _ => false,
+    };
+    let inputs = program.stmts.values().filter(|stmt| is_given(&stmt.rhs));
+    let results = program.outputs.iter().flat_map(|output| &output.leaves).map(|x| &program.stmts[*x]);
+    let rank = |stmt: &Stmt| stmt.dims.iter().filter(|n| n.as_constant().is_none()).count();
+    inputs.chain(results).map(rank).max().unwrap_or(0)
 }
 
 /// The `N` at which costs are compared.

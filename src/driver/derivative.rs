@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Function, bounded, simplified};
 use crate::base::ParamId;
-use crate::certificate::{Theorem, compare_work};
+use crate::certificate::{Theorem, compare_work, power_of_data, power_of_work};
 use crate::diff::{self, Adjoint, Derivation, Jacobian, Options, Part, Seed, Sweep};
 use crate::error::{Error, Result};
 use crate::kernel::Matrix;
@@ -215,7 +215,8 @@ impl Function {
         };
         let (program, strict, simplification) = match &request.simplify {
             Some(options) => {
-                let Simplified { program, strict, report } = simplified(&program, options, stages)?;
+                let found = simplified(&program, options, stages)?;
+                let Simplified { program, strict, report } = self.no_faster(request, options, found, stages)?;
                 (program, strict.map(Arc::new), Some(report))
             }
             None => (program, None, None),
@@ -225,6 +226,34 @@ impl Function {
         let dependents = self.dependents.clone();
         let function = Function { dependents, sparse, strict, ..Function::from_tensor_ssa(program) };
         Ok(Derived { function, added, blocks, derivation, simplification })
+    }
+
+    /// A simplified derivative, or that of the simplified program where its work grows less.
+    ///
+    /// Simplification searches so far and no farther. A derivative is larger than what it is made of, so what was found there may not be found again, and the
+    /// work grew faster than that of the simplified program, against what the theorem promises. Where the work is that of reading the data nothing can be gained.
+    fn no_faster(
+        &self,
+        request: &Request,
+        options: &simplify::Options,
+        found: Simplified,
+        stages: &mut Stages<'_>,
+    ) -> Result<Simplified> {
+        let is_derived_once = matches!(request.mode, Mode::Forward | Mode::Adjoint | Mode::Gradient);
+        let power = power_of_work(&found.program)?;
+        if !is_derived_once || power <= power_of_data(&found.program) {
+            return Ok(found);
+        }
+        let strict = simplify::Options { finite_data: false, ..options.clone() };
+        let simple = simplified(self.meant(), &strict, stages)?.program;
+        if power_of_work(&simple)? >= power {
+            return Ok(found);
+        }
+        let function = Function { dependents: self.dependents.clone(), ..Function::from_tensor_ssa(simple) };
+        let simpler = function.derive_in(&Request { derivation: false, simplify: None, ..request.clone() }, stages)?;
+        let other = simplified(simpler.function.meant(), options, stages)?;
+        let is_better = power_of_work(&other.program)? < power;
+        Ok(if is_better { other } else { found })
     }
 
     /// The derivative as the rules of differentiation give it.

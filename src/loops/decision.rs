@@ -165,7 +165,7 @@ decisions! {
         RowSums {} "sums of each row, for a sum over all rows, as the rows are written"
     }
     "interchange" {
-        Interchanged {} "its loops begin with that of the nest that has written what it reads"
+        Interchanged {} "its loops begin with rows of what it reads"
         RowsOfRoots {} "the tuples of a relation come by rows, as another nest has them"
     }
     "windows" {

@@ -10,6 +10,7 @@
 //! | `per-target` | functions and sums of what is read through a map are computed once for each target | exact |
 //! | `group-sums` | sums over the sources of a map are grouped by target | reassociates |
 //! | `separate-sums` | sums over several indices, each under tests of its own, are computed one after the other | reassociates |
+//! | `exchange-sums` | of two sums along windows of a tensor, those along its first axes come first | reassociates |
 //! | `half-sums` | sums over all pairs whose terms are the same both ways are over half of them | reassociates |
 //! | `speculate` | products are computed without the masks of their factors, and with them where the result is no number | exact |
 //! | `demand` | tensors that are read on the entries of a relation alone are computed there alone, and sums over its fibres where these have some | exact |
@@ -18,6 +19,7 @@
 
 mod demand;
 mod empty_sums;
+mod exchange_sums;
 mod fill_values;
 mod group_sums;
 mod half_sums;
@@ -72,7 +74,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 10] = {
+pub const PASSES: [Pass; 11] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, rewrite: Rewrite) -> Pass {
         Pass { name, exactness, rewrite }
@@ -85,6 +87,7 @@ pub const PASSES: [Pass; 10] = {
         pass("per-target", Exact, per_target::shared),
         pass("group-sums", Reassociates, group_sums::grouped),
         pass("separate-sums", Reassociates, separate_sums::separated),
+        pass("exchange-sums", Reassociates, exchange_sums::exchanged),
         pass("half-sums", Reassociates, half_sums::halved),
         pass("speculate", Exact, speculate::speculated),
         pass("demand", Exact, demand::demanded),

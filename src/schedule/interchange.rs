@@ -11,7 +11,7 @@
 //!
 //! A loop does not come outermost where neighbours along it lie together in all parameters and results that are read or written at all indices:
 //! their rows would be gone through column by column, a line of each at a time, which takes longer than to read again what joining saves. Elements
-//! that are sums themselves take longer than that anyway.
+//! that are sums themselves take longer than that anyway. A nest that would do so in the order of its axes begins with rows.
 //!
 //! Before that, nests that make a number of others come as early as they can, so that they are in no one's way, and sums over all tuples of a relation
 //! [go by rows](roots) where another nest does.
@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::fuse::Groups;
 use super::layout::{total, weight};
+use super::vectorise::is_short;
 use super::{fuse, layout};
 use crate::base::{Arena, IndexId};
 use crate::error::Result;
@@ -37,6 +38,11 @@ use crate::loops::{
 pub(super) fn run(program: &mut Program) -> Result<()> {
     numbers_first(&mut program.nests);
     roots::to_rows(program)?;
+    for nest in &mut program.nests {
+        if let Some(other) = by_rows(nest, &program.buffers) {
+            *nest = other;
+        }
+    }
     let mut writers: BTreeMap<BufferId, usize> = BTreeMap::new();
     // Asked where some nest may change, and then known.
     let mut now = None;
@@ -134,12 +140,33 @@ fn wanted(program: &Program, writers: &BTreeMap<BufferId, usize>, at: usize) -> 
 fn walks_columns(nest: &Nest, buffers: &Arena<BufferId, Buffer>, own: &Chain<'_>, outermost: usize) -> bool {
     let Some((index, _)) = own.loops.get(outermost) else { return false };
     let is_sum = own.innermost.iter().any(has_loop);
+    let places = in_order(nest, buffers, own);
+    !is_sum && !places.is_empty() && places.iter().all(|place| runs_along(place.at.last(), *index))
+}
+
+/// The places read or written at all indices, in what lies in memory in a given order.
+fn in_order<'n>(nest: &'n Nest, buffers: &Arena<BufferId, Buffer>, own: &Chain<'_>) -> Vec<&'n Place> {
     let places = loads(&nest.body).into_iter().chain(stores(&nest.body));
-    let mut places = places
-        .filter(|place| buffers.get(place.buffer).is_some_and(|buffer| buffer.kind != BufferKind::Workspace))
-        .filter(|place| own.loops.iter().all(|(i, _)| place.at.iter().any(|a| a.mentions(*i))))
-        .peekable();
-    !is_sum && places.peek().is_some() && places.all(|place| place.at.last().and_then(Affine::as_index) == Some(*index))
+    let is_given = |place: &Place| buffers.get(place.buffer).is_some_and(|b| b.kind != BufferKind::Workspace);
+    let is_at_all = |place: &Place| own.loops.iter().all(|(i, _)| place.at.iter().any(|a| a.mentions(*i)));
+    places.filter(|place| is_given(place) && is_at_all(place)).collect()
+}
+
+/// Whether neighbours along an axis are neighbours along a loop.
+fn runs_along(axis: Option<&Affine>, index: IndexId) -> bool {
+    axis.and_then(|a| a.split(index)).is_some_and(|(k, rest)| k == 1 && !rest.has_indices())
+}
+
+/// A nest that goes through columns of all that lies in memory in a given order, through rows.
+fn by_rows(nest: &Nest, buffers: &Arena<BufferId, Buffer>) -> Option<Nest> {
+    let own = chain(nest)?;
+    let (_, outermost) = own.loops.first()?;
+    if own.loops.len() < 2 || is_short(outermost) || !walks_columns(nest, buffers, &own, 0) {
+        return None;
+    }
+    let places = in_order(nest, buffers, &own);
+    let rows = own.loops.iter().position(|(i, _)| places.iter().all(|place| runs_along(place.at.first(), *i)))?;
+    with_outermost(nest, rows)
 }
 
 /// Loops over ranges inside of each other, with nothing but numbers between them.

@@ -91,6 +91,8 @@ conditions! {
     NotUnit = "not-unit" (Literal);
     /// The element under less of a guard: what follows from the guard around is left out.
     Unguarded = "unguarded" (Expr) -> Expr;
+    /// The sum under the relations of the guard around, which say that few of its elements are needed.
+    Needed = "needed" (Expr) -> Expr;
     /// The expression is zero wherever the predicate fails, which is about sizes only: other guards save work.
     Vanishes = "vanishes" (Expr, Pred);
     /// The expression is a literal or an index expression, so it is finite.
@@ -134,6 +136,7 @@ impl Name {
             Name::Sparse
             | Name::Dense
             | Name::Unguarded
+            | Name::Needed
             | Name::Vanishes
             | Name::Known
             | Name::KnownQuotient
@@ -232,6 +235,10 @@ impl Condition {
             (Name::Unguarded, Some(Value::Expr(params, Expr::Read(read))), _) => {
                 let (params, read) = (params.clone(), read.clone());
                 graph.unguarded(scope, given, &read, 3)?.map(|e| Value::Expr(params, e))
+            }
+            (Name::Needed, Some(Value::Expr(params, Expr::Read(read))), _) => {
+                let (params, read) = (params.clone(), read.clone());
+                graph.needed(scope, given, &read)?.map(|e| Value::Expr(params, e))
             }
             (Name::Vanishes, Some(Value::Expr(_, e)), Some(Value::Pred(_, p))) => {
                 return Ok(is_about_sizes(p) && graph.vanishes(scope, e, p)?);

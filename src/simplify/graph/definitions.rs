@@ -126,6 +126,27 @@ impl Graph<'_> {
         Ok(None)
     }
 
+    /// The sum that a read stands for under the relations that are given of its indices, if nothing is asked of it yet.
+    pub(in crate::ir::simplify) fn needed(&mut self, scope: &Scope, given: &Pred, read: &Read) -> Result<Option<Expr>> {
+        let is_read = |a: &Affine| a.as_index().is_some() && read.indices.contains(a);
+        let is_asked = |p: &&Pred| matches!(p, Pred::Relation { args, holds: true, .. } if args.iter().all(is_read));
+        let asked: Vec<Pred> = given.conjuncts().iter().filter(is_asked).cloned().collect();
+        if asked.is_empty() {
+            return Ok(None);
+        }
+        for (_, definition) in self.definitions(read)?.iter().take(MAX_DEFINITIONS) {
+            if let Expr::Product(product) = definition
+                && product.guard.is_true()
+                && !product.sums.is_empty()
+            {
+                let sum = definition.refresh(&mut || self.fresh())?;
+                let guarded = self.under(scope, &Pred::all(asked), &sum)?;
+                return Ok(Some(self.leaf_of(scope, &guarded)?));
+            }
+        }
+        Ok(None)
+    }
+
     /// Whether one of those nodes of a class that are searched has a guard, or one below them to a depth.
     fn has_guards(&mut self, class: Id, depth: usize) -> bool {
         let class = self.egraph.find(class);
