@@ -317,6 +317,7 @@ impl Emitter<'_> {
                 (Op::Powi(k), [a]) => return one(&format!("(|x: f64| powi(x, {k}))"), a),
                 (Op::Min, [a, b]) => return two("min", a, b),
                 (Op::Max, [a, b]) => return two("max", a, b),
+                (Op::StopGradient, [a]) => return a.clone(),
                 (Op::Sign, [a]) => return one("sign", a),
                 (Op::Abs, [a]) => return one("f64::abs", a),
                 (Op::Compare(comparison), [a, b]) => {

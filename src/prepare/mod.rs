@@ -4,6 +4,7 @@
 //! | pass | what it does | results |
 //! |---|---|---|
 //! | `empty-sums` | guards that say that a sum is not over nothing go | contracts |
+//! | `inline-scatters` | tables that maps scatter into are not made, where readers may go through what is scattered | reassociates |
 //! | `unions` | a sum over a union of places is one sum for each of them | reassociates |
 //! | `truth-values` | what numbers say in guards, where it would be looked for again and again, becomes tensors of truth values | exact |
 //! | `fill-values` | what is the same all along rows, but for the entries of a relation, is computed on these and once for each row | reassociates |
@@ -23,6 +24,7 @@ mod exchange_sums;
 mod fill_values;
 mod group_sums;
 mod half_sums;
+mod inline_scatters;
 mod needs;
 mod patterns;
 mod per_target;
@@ -74,13 +76,14 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 11] = {
+pub const PASSES: [Pass; 12] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, rewrite: Rewrite) -> Pass {
         Pass { name, exactness, rewrite }
     }
     [
         pass("empty-sums", Contracts, empty_sums::unguarded),
+        pass("inline-scatters", Reassociates, inline_scatters::inlined),
         pass("unions", Reassociates, unions::separated),
         pass("truth-values", Exact, truth_values::kept),
         pass("fill-values", Reassociates, fill_values::filled),
@@ -100,11 +103,15 @@ pub const PASSES: [Pass; 11] = {
 /// [`Error::Overflow`](crate::Error::Overflow), [`Error::Limit`](crate::Error::Limit) and [`Error::Bug`](crate::Error::Bug).
 pub fn prepare(program: &Program, stages: &mut Stages<'_>) -> Result<Prepared> {
     let mut run = |pass: Pass, program: &Program| stages.run(pass.name, || pass.apply(program));
-    let [first, second, third, others @ ..] = PASSES;
+    let [first, second, third, fourth, others @ ..] = PASSES;
     let without = run(first, program)?;
-    let separated = run(second, &without)?;
-    let mut prepared = run(third, &separated)?;
-    let unshared = if without == *program { prepared.clone() } else { third.apply(&second.apply(program)?)? };
+    let inlined = run(second, &without)?;
+    let separated = run(third, &inlined)?;
+    let mut prepared = run(fourth, &separated)?;
+    let unshared = match without == *program {
+        true => prepared.clone(),
+        false => fourth.apply(&third.apply(&second.apply(program)?)?)?,
+    };
     for pass in others {
         prepared = run(pass, &prepared)?;
     }

@@ -202,6 +202,7 @@ impl Numeric for Rounded {
         Ok(match (op, args) {
             (Op::Compare(_), [a, b]) if a.may_swap(b) => Rounded::unknown(value),
             (Op::Compare(_), _) => Rounded::new(value),
+            (Op::StopGradient, [a]) => *a,
             (Op::Sign, [a]) if a.may_swap(&Rounded::new(0.0)) => Rounded::unknown(value),
             (Op::Sign, _) => Rounded::new(value),
             (Op::Floor | Op::Ceil, [a]) if a.may_swap(&Rounded::new(libm::rint(a.value))) => Rounded::unknown(value),

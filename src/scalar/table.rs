@@ -354,6 +354,19 @@ operators! {
         totality: Totality::Always,
         note: "comparisons with NaN are false, except !=; the derivative is 0 everywhere",
     }
+    /// `a`, which derivatives take for a number: what a result does not depend on need not be followed.
+    StopGradient {
+        name: "stop_gradient",
+        arguments: (a),
+        value: a,
+        complex: Some(z::constant(a.re)),
+        partials: |_| [Partial::Zero],
+        domain: "all a",
+        facts: Facts::NONE.odd().increasing().zero(),
+        work: 1,
+        totality: Totality::OfFinite,
+        note: "the derivative is 0 everywhere, whatever the value does; simplification takes the value",
+    }
     /// `-1`, `0` or `1`.
     Sign {
         name: "sign",

@@ -90,7 +90,8 @@ fn difference(f: impl Fn(&[f64]) -> f64, args: &[f64], k: usize) -> (f64, f64) {
 
 #[test]
 fn partials_agree_with_differences() {
-    for op in Op::all() {
+    // The derivative of one function is not that of its value.
+    for op in Op::all().into_iter().filter(|op| *op != Op::StopGradient) {
         for args in domain_points(op) {
             for k in 0..op.arity() {
                 let exact = derivative(op, k, &args);
@@ -390,6 +391,7 @@ fn expansion_costs() {
         (Op::Min, &[1, 1], 4),
         (Op::Max, &[1, 1], 4),
         (Op::Compare(Comparison::Less), &[0, 0], 1),
+        (Op::StopGradient, &[0], 1),
         (Op::Sign, &[0], 1),
         (Op::Abs, &[1], 3),
         (Op::Exp, &[0], 2),

@@ -287,6 +287,7 @@ impl Decoder<'_> {
         for e in &inner {
             self.read(&scope, e, &mut found)?;
         }
+        self.guards_at_targets(&mut found)?;
         if found.operands.is_empty() {
             let one = self.builder.number(&[], Number::Literal(1.0))?;
             found.operands.push(Operand { var: one, indices: Vec::new() });
@@ -416,6 +417,26 @@ impl Decoder<'_> {
         Ok(a)
     }
 
+    /// What is asked at a target of a map is asked at the index that this is.
+    fn guards_at_targets(&mut self, found: &mut Operands) -> Result<()> {
+        let (asked, plain): (Vec<Pred>, Vec<Pred>) = std::mem::take(&mut found.guard).into_iter().partition(applies);
+        found.guard = plain;
+        for p in asked {
+            let p = match p {
+                Pred::Relation { relation, args, holds } => {
+                    let args = args.iter().map(|a| self.without_targets(a, found)).collect::<Result<Vec<_>>>()?;
+                    Pred::Relation { relation, args, holds }
+                }
+                Pred::NonNegative(a) => Pred::non_negative(self.without_targets(&a, found)?),
+                Pred::Zero(a) => Pred::zero(self.without_targets(&a, found)?),
+                Pred::NonZero(a) => Pred::non_zero(self.without_targets(&a, found)?),
+                other => other,
+            };
+            found.guard.push(p);
+        }
+        Ok(())
+    }
+
     fn target(&mut self, map: &RelationRef, args: Vec<Affine>, n: &Size, into: &mut Operands) -> IndexId {
         for p in &into.guard {
             if let Pred::Relation { relation, args: known, holds: true } = p
@@ -479,21 +500,26 @@ pub(super) enum Limitation {
 /// Why a decoded program is none of Tensor-SSA although decoding made no mistake, if that is so.
 pub(super) fn limitation(program: &Program) -> Option<Limitation> {
     program.stmts.values().find_map(|stmt| {
-        let mut found = None;
-        let mut applies = |a: &Affine| {
-            a.visit(&mut |v| {
-                if matches!(v, Var::Apply(_)) {
-                    found = Some(Limitation::AppliesMap);
-                }
-            });
+        let is_applied = match &stmt.rhs {
+            Rhs::Number(Number::Index(a)) => has_application(a),
+            rhs => rhs.guards().any(applies),
         };
-        if let Rhs::Number(Number::Index(a)) = &stmt.rhs {
-            applies(a);
-        }
-        stmt.rhs.guards().for_each(|p| p.visit_affine(&mut applies));
         let deep = stmt.rhs.guards().any(|p| p.nesting() > Pred::MAX_NESTING);
-        found.or(deep.then_some(Limitation::NestsTooDeep))
+        is_applied.then_some(Limitation::AppliesMap).or(deep.then_some(Limitation::NestsTooDeep))
     })
+}
+
+/// Whether a predicate is about the target of a map.
+fn applies(p: &Pred) -> bool {
+    let mut found = false;
+    p.visit_affine(&mut |a| found |= has_application(a));
+    found
+}
+
+fn has_application(a: &Affine) -> bool {
+    let mut found = false;
+    a.visit(&mut |v| found |= matches!(v, Var::Apply(_)));
+    found
 }
 
 /// The most axes, though not all, that two terms have between them.

@@ -471,21 +471,34 @@ impl Source<'_, '_, '_> {
         }
     }
 
+    /// A sum of products over axes.
+    fn sum_of(&mut self, axes: &Scope) -> Expr {
+        let summed = (self.graph.fresh(), Affine::size(N));
+        let scope: Scope = axes.iter().cloned().chain([summed.clone()]).collect();
+        let factors = vec![self.expr(&scope, 0), self.expr(&scope, 0)];
+        Expr::product(vec![summed], Pred::True, factors)
+    }
+
     /// A product with elements of classes, at random places and under guards that the classes repeat: for rules about elements.
     pub(super) fn with_elements(&mut self, scope: &Scope) -> Expr {
         let p = self.pred(scope);
         let depth = self.rng.u32(1..3);
         let axes: Scope = (0..2).map(|_| (self.graph.fresh(), Affine::size(N))).collect();
-        let body = match self.rng.u8(0..3) {
+        let body = match self.rng.u8(0..4) {
             0 => self.expr(&axes, depth),
-            1 => Expr::Apply(self.rng.choice(UNARY).unwrap().into(), [self.expr(&axes, 1)].into()),
+            1 => self.sum_of(&axes),
+            2 => Expr::Apply(self.rng.choice(UNARY).unwrap().into(), [self.expr(&axes, 1)].into()),
             _ => Expr::product(Vec::new(), self.pred(&axes), vec![self.expr(&axes, depth), self.expr(&axes, 0)]),
         };
+        let mut asked = Pred::True;
         let element = if self.rng.bool() {
             let class = self.graph.close_over(&axes, &body).unwrap();
             let n = Affine::size(N);
             let i = self.place(scope, &n);
             let j = if self.rng.bool() { i.clone() } else { self.place(scope, &n) };
+            if self.rng.bool() {
+                asked = Pred::relation(S_PATTERN, vec![i.clone(), j.clone()]);
+            }
             Expr::Read(Read { class, indices: [i, j].into() })
         } else {
             let guarded = Expr::product(Vec::new(), p.clone(), vec![self.expr(scope, depth)]);
@@ -493,6 +506,7 @@ impl Source<'_, '_, '_> {
         };
         let element = if self.one_in(4) { Expr::Apply(Op::Exp.into(), [element].into()) } else { element };
         let guard = if self.rng.bool() { p } else { p.and(self.pred(scope)) };
+        let guard = if self.rng.bool() { asked } else { guard.and(asked) };
         match self.rng.u8(0..3) {
             0 => element,
             1 => Expr::product(Vec::new(), guard, vec![element, self.expr(scope, 0)]),
