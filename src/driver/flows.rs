@@ -48,6 +48,14 @@ pub(super) fn without_invariant_states(program: &flow::Program, stages: &mut Sta
     bounded(stages, "invariant-states", program.stmts(), || flow::without_invariant_states(program))
 }
 
+/// A flow with values stored on relations, where simplification may say that they are zero elsewhere.
+fn on_patterns(program: &flow::Program, options: &simplify::Options, stages: &mut Stages<'_>) -> Result<flow::Program> {
+    match options.tier {
+        simplify::Tier::Finite => bounded(stages, "on-patterns", program.stmts(), || flow::on_patterns(program)),
+        simplify::Tier::Exact | simplify::Tier::SignedZero => Ok(program.clone()),
+    }
+}
+
 /// A flow with its leaves simplified, and how that went in all.
 pub(super) fn simplified(
     program: &flow::Program,
@@ -57,6 +65,7 @@ pub(super) fn simplified(
     let mut report: Option<simplify::Report> = None;
     // Of what a step makes of NaN a result need not be NaN.
     let options = simplify::Options { finite_data: false, ..options.clone() };
+    let program = &on_patterns(program, &options, stages)?;
     let program = stages.run("simplify", || {
         let program = flow::map_leaves(program, &mut |leaf| {
             let simplified = simplify::simplify(leaf, &options)?;
@@ -155,8 +164,12 @@ impl Function {
         request: &Request,
         stages: &mut Stages<'_>,
     ) -> Result<Derived> {
+        let program = match &request.simplify {
+            Some(options) => on_patterns(program, options, stages)?,
+            None => program.clone(),
+        };
         let Raw { program: derived, added, mut blocks, derivation } =
-            self.differentiate_flow(program, request, stages)?;
+            self.differentiate_flow(&program, request, stages)?;
         let derived = match request.expand_partials {
             true => bounded(stages, "expand-partials", derived.stmts(), || {
                 flow::map_leaves(&derived, &mut diff::expand_partials)

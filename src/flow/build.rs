@@ -54,6 +54,11 @@ impl Builder {
         self.values[x].ty = ty;
     }
 
+    /// Gives a value another storage.
+    pub(super) fn store(&mut self, x: ValueId, storage: Storage) {
+        self.values[x].storage = storage;
+    }
+
     /// A value that is there.
     pub fn get(&self, x: ValueId) -> &Value {
         &self.values[x]

@@ -18,10 +18,12 @@ use super::super::data::{Leaf, Loops, Scan, State, Stmt, ValueId};
 use super::super::leaf::{Joined, sources};
 use super::Lengths;
 use super::step::{self, Instead};
-use crate::base::{Id, IndexId, VarId};
+use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
 use crate::scalar::Number;
+use crate::solver::Relations;
+use crate::tssa::patterns::{Pattern, patterns};
 use crate::tssa::{self, Operand, Rhs};
 use crate::ty::Storage;
 
@@ -396,16 +398,10 @@ impl Forms<'_> {
     /// The sums over time of what depends on the loop.
     fn sums(&mut self, lengths: &Lengths<'_>) -> Result<Vec<Sum>> {
         let live = self.leaf.program.live();
-        let patterns: BTreeSet<VarId> = self
-            .leaf
-            .program
-            .outputs
-            .iter()
-            .filter(|output| output.storage != Storage::Dense)
-            .flat_map(|output| output.leaves.iter().copied())
-            .collect();
+        // States are dense.
+        let sparse = on_relations(&self.leaf.program);
         let mut found = Vec::new();
-        for x in self.leaf.program.stmts.ids().filter(|x| live[*x] && !patterns.contains(x)) {
+        for x in self.leaf.program.stmts.ids().filter(|x| live[*x] && !sparse[*x]) {
             let stmt = self.stmt(x).clone();
             let independent = matches!(self.kinds.get(&x), Some(Kind::Computed { independent: true, .. }));
             if independent || stmt.rhs.sums().is_empty() {
@@ -614,4 +610,42 @@ fn place_of(indices: &[IndexId], sums: &mut Vec<(IndexId, Size)>, conjuncts: &mu
     conjuncts.remove(k);
     sums.remove(at);
     Some(place)
+}
+
+/// The tensors that are zero outside of a relation, or of which nobody needs more than what is on one.
+fn on_relations(program: &tssa::Program) -> SideTable<VarId, bool> {
+    let is_map = |relation: RelationRef| program.signature.is_map(relation);
+    // That a tensor is not needed elsewhere, as far as its readers are known.
+    let mut enough = SideTable::new(program.stmts.len(), true);
+    for output in program.outputs.iter().filter(|output| output.storage == Storage::Dense) {
+        output.leaves.iter().for_each(|x| enough.set(*x, false));
+    }
+    for y in program.stmts.ids().rev() {
+        let stmt = &program.stmts[y];
+        let gens: Vec<IndexId> = (0..stmt.dims.len()).map(IndexId::from_index).collect();
+        let mut read = |x: VarId, guard: &Pred, indices: &[IndexId]| {
+            let is_read = |a: &Affine| a.as_index().is_some_and(|i| indices.contains(&i));
+            let is_asked = guard.conjuncts().iter().any(|p| {
+                matches!(p, Pred::Relation { relation, args, holds: true }
+                    if args.len() > 1 && !is_map(*relation) && args.iter().all(is_read))
+            });
+            let goes_on = enough[y] && indices.iter().all(|i| gens.contains(i));
+            enough.set(x, enough[x] && (is_asked || goes_on));
+        };
+        match &stmt.rhs {
+            Rhs::Input { .. } | Rhs::Number(_) => {}
+            Rhs::Add(sides) => sides.iter().for_each(|(p, x)| read(*x, p, &gens)),
+            Rhs::Map { guard, args, .. } => args.iter().for_each(|x| read(*x, guard, &gens)),
+            Rhs::Contract { guard, operands, .. } => {
+                operands.iter().for_each(|x| read(x.var, guard, &x.indices));
+            }
+        }
+        stmt.rhs.guards().for_each(|p| p.visit_computed(&mut |x| enough.set(x, false)));
+    }
+    let patterns = patterns(program);
+    for x in program.stmts.ids() {
+        let is_on = |p: &Pattern| p.axes.len() > 1 && !is_map(RelationRef::Input(p.relation));
+        enough.set(x, enough[x] || patterns[x].iter().any(is_on));
+    }
+    enough
 }
