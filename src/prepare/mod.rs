@@ -8,6 +8,7 @@
 //! | `unions` | a sum over a union of places is one sum for each of them | reassociates |
 //! | `truth-values` | what numbers say in guards, where it would be looked for again and again, becomes tensors of truth values | exact |
 //! | `fill-values` | what is the same all along rows, but for the entries of a relation, is computed on these and once for each row | reassociates |
+//! | `target-sums` | what is asked of the target of a map is asked once for each target | reassociates |
 //! | `per-target` | functions and sums of what is read through a map are computed once for each target | exact |
 //! | `group-sums` | sums over the sources of a map are grouped by target | reassociates |
 //! | `separate-sums` | sums over several indices, each under tests of its own, are computed one after the other | reassociates |
@@ -31,6 +32,7 @@ mod per_target;
 mod projections;
 mod separate_sums;
 mod speculate;
+mod target_sums;
 mod truth_values;
 mod unions;
 
@@ -76,7 +78,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 12] = {
+pub const PASSES: [Pass; 13] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, rewrite: Rewrite) -> Pass {
         Pass { name, exactness, rewrite }
@@ -87,6 +89,7 @@ pub const PASSES: [Pass; 12] = {
         pass("unions", Reassociates, unions::separated),
         pass("truth-values", Exact, truth_values::kept),
         pass("fill-values", Reassociates, fill_values::filled),
+        pass("target-sums", Reassociates, target_sums::by_target),
         pass("per-target", Exact, per_target::shared),
         pass("group-sums", Reassociates, group_sums::grouped),
         pass("separate-sums", Reassociates, separate_sums::separated),

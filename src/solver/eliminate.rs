@@ -43,8 +43,44 @@ pub fn exists_all(indices: &[(IndexId, Size)], body: &Pred) -> Checked<Pred> {
     if let Pred::Any(ps) = body {
         return Ok(Pred::any(ps.iter().map(|p| exists_all(indices, p)).collect::<Checked<Vec<_>>>()?));
     }
-    let mut left = indices.to_vec();
-    let mut body = body.clone();
+    if let Some(found) = exists_through(indices, body)? {
+        return Ok(found);
+    }
+    eliminate_all(indices.to_vec(), body.clone())
+}
+
+/// The same where none of them remains if what is bound inside is taken for bound outside: `exists i. exists k. p(k, i)` is `exists k. exists i. p(k, i)`.
+fn exists_through(indices: &[(IndexId, Size)], body: &Pred) -> Checked<Option<Pred>> {
+    let (mut inside, mut conjuncts) = (Vec::new(), Vec::new());
+    for p in body.conjuncts() {
+        match p {
+            Pred::Exists { index, extent, body } if indices.iter().any(|(i, _)| body.mentions(*i)) => {
+                inside.push((*index, extent.clone()));
+                conjuncts.push((**body).clone());
+            }
+            p => conjuncts.push(p.clone()),
+        }
+    }
+    if inside.is_empty() {
+        return Ok(None);
+    }
+    let found = eliminate_all([indices, &inside].concat(), Pred::all(conjuncts))?;
+    let mut remains = false;
+    let mut left = vec![&found];
+    while let Some(p) = left.pop() {
+        match p {
+            Pred::All(ps) | Pred::Any(ps) => left.extend(ps.iter()),
+            Pred::Exists { index, body, .. } => {
+                remains |= indices.iter().any(|(i, _)| i == index);
+                left.push(body);
+            }
+            _ => {}
+        }
+    }
+    Ok((!remains).then_some(found))
+}
+
+fn eliminate_all(mut left: Vec<(IndexId, Size)>, mut body: Pred) -> Checked<Pred> {
     // Of equally easy indices the last goes first, which makes it the innermost.
     while let Some(at) = (0..left.len()).rev().min_by_key(|at| difficulty(left[*at].0, &body)) {
         let (index, extent) = left.remove(at);
