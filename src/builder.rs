@@ -76,7 +76,7 @@ use std::panic::Location;
 
 use rustc_hash::FxHashMap;
 
-pub use self::declared::{Function, Map, Relation, Sparse, Type};
+pub use self::declared::{DeclaredFunction, DeclaredRelation, Map, Sparse, Type};
 use self::emit::Emit;
 pub use self::expressions::{
     argmax, argmin, exists, fixpoint, fixpoint_at, fold, fold_down, generate, generate as r#gen, iterate, let_, max,
@@ -235,10 +235,10 @@ impl<'b> Builder<'b> {
 
     /// `rel name : [n, ..]`
     #[track_caller]
-    pub fn relation(&'b self, name: &str, shape: impl Place<'b>) -> Relation<'b> {
+    pub fn relation(&'b self, name: &str, shape: impl Place<'b>) -> DeclaredRelation<'b> {
         let (name, shape) = (self.name(name), self.nodes(shape));
         self.declare(Declared::Relation { name: name.clone(), shape });
-        Relation { builder: self, name }
+        DeclaredRelation { builder: self, name }
     }
 
     /// `map name : [p, ..] -> [c]`
@@ -266,7 +266,7 @@ impl<'b> Builder<'b> {
         params: [&str; N],
         value: impl FnOnce([Expr<'b>; N]) -> Expr<'b>,
         partials: impl FnOnce([Expr<'b>; N], Expr<'b>) -> [Expr<'b>; N],
-    ) -> Function<'b> {
+    ) -> DeclaredFunction<'b> {
         let name = self.name(name);
         let names = params.map(|param| param.to_owned());
         for name in &names {
@@ -277,7 +277,7 @@ impl<'b> Builder<'b> {
         let result = Expr::make(self, Kind::Name(self.name("result")), vec![]);
         let partials = partials(args, result).map(|partial| partial.within(self)).to_vec();
         self.declare(Declared::Fun { name: name.clone(), params: names.to_vec(), value, partials });
-        Function { builder: self, name }
+        DeclaredFunction { builder: self, name }
     }
 
     /// `name(a, ..)`: a function of the library, such as `dot`.

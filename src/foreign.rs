@@ -45,6 +45,42 @@ pub(crate) fn condition(word: &str, written: Option<(&str, &str)>) -> String {
     }
 }
 
+/// What stands for a condition behind a value, by both.
+pub(crate) fn condition_behind(condition: &str, value: &str) -> String {
+    format!(
+        "where the value is 0 elsewhere, the condition stands in a bracket in front of it, `[{condition}] * {value}`; a choice is `if {condition} then {value} else b`"
+    )
+}
+
+/// What stands for places in steps, of an index by its name, its range and the step.
+pub(crate) fn in_steps(index: &str, extent: &str, step: i64) -> String {
+    let last = step - 1;
+    format!("each place in steps has a factor: `{index} < ({extent} + {last}) // {step}`, and read at `{step}*{index}`")
+}
+
+/// What stands for a binder by the name of a function of a vector that there is under another name, or is none.
+pub(crate) fn binder(name: &str, range: &str, body: &str) -> Option<String> {
+    Some(match name {
+        "any" => format!("whether one is is asked in a bracket: `[exists {range}. {body}]`"),
+        "all" => format!("whether all are is asked in a bracket: `[not (exists {range}. not ({body}))]`"),
+        "count" => format!("a count is a sum of brackets: `sum {range}. [{body}]`"),
+        "std" | "stdev" | "sd" => {
+            format!("the standard deviation is `sqrt(variance {range}. {body})`, divided by `n` and not by one less")
+        }
+        "var" => format!("the variance is `variance {range}. {body}`, divided by `n` and not by one less"),
+        "average" | "avg" => format!("the mean is `mean {range}. {body}`"),
+        "product" => format!("a product is `prod {range}. {body}`"),
+        "maximum" => format!("the largest is `max {range}. {body}`"),
+        "minimum" => format!("the least is `min {range}. {body}`"),
+        _ => return None,
+    })
+}
+
+/// What stands for several results, as they are written.
+pub(crate) fn results(written: &str) -> String {
+    format!("several results are a pair, the last expression: `({written})`")
+}
+
 /// What stands for a choice by `?` or by an `if` behind.
 pub(crate) const CHOICE: &str = "a choice is `if c then a else b`";
 /// What stands for a range of places.
@@ -130,12 +166,14 @@ const FUNCTIONS: Sentences = &[
     ),
     (
         &["concatenate", "concat", "append", "cat", "hstack", "vstack", "stack", "vcat", "hcat"],
-        "tensors are joined by brackets: `gen i < n + n. if i < n then x[i] else y[i - n]`",
+        "tensors are joined by a choice: `gen i < n + m. if i < n then x[i] else z[i - n]`",
     ),
     (
-        &["reshape", "flatten", "ravel", "squeeze", "expand_dims", "unsqueeze", "view"],
-        "axes have no other shape: write the tensor that is meant, as in `gen i < n. A[i, 0]`",
+        &["reshape", "flatten", "ravel", "view"],
+        "a tensor keeps its axes, and what goes over all elements takes it as it is, as in `sum(A^2)`; rows of two numbers `param P : [n, 2] real` one after the other are `gen k < 2 * n. P[k // 2, k % 2]`",
     ),
+    (&["squeeze"], "an axis of one place is left out by this place: `A[:, 0]`"),
+    (&["expand_dims", "unsqueeze"], NEW_AXIS),
     (
         &["tile", "repeat", "broadcast_to", "expand"],
         "what repeats has an index that is not used: `gen i < m, j < n. x[j]`",
@@ -262,8 +300,7 @@ const FUNCTIONS: Sentences = &[
     ),
 ];
 
-const REMAINDER: &str =
-    "quotients and remainders are those of indices and sizes: `gen i < n. x[i // 2]`, `sum i < n. [i % 2 = 0] * x[i]`";
+const REMAINDER: &str = "of numbers the remainder is `x - 2 * floor(x / 2)`; those of indices and sizes are `gen i < n. x[i // 2]`, `sum i < n. [i % 2 = 0] * x[i]`";
 
 /// A sentence for a place beside an operator: what is more than a name or a call stands in parentheses.
 pub(crate) fn as_operand(sentence: &str) -> String {
@@ -316,6 +353,20 @@ const ALONG: &[&str] = &[
     "cumsum",
 ];
 
+/// The functions of the library that take a vector alone, and stand for a binder, `logsumexp i < n. e`.
+pub(crate) const OF_VECTOR: &[&str] = &[
+    "logsumexp",
+    "softmax",
+    "log_softmax",
+    "norm",
+    "norm1",
+    "squared_norm",
+    "variance",
+    "cumsum",
+    "cummax",
+    "cumprod",
+];
+
 /// Those of which that over several axes is that over one of them, and then over the next.
 const NESTED: &[&str] = &["sum", "mean", "max", "min", "logsumexp", "norm", "norm1"];
 
@@ -331,6 +382,10 @@ const ALIASES: &[(&[&str], &str, &str)] = &[
 
 /// What to write instead of an argument that names an axis, or several.
 pub(crate) fn over_axis(function: &str, tensor: &str, axes: &[i64]) -> String {
+    let mut axes = axes.to_vec();
+    // Those behind an axis that is gone have other numbers, counted from the same end.
+    axes.sort_by_key(|axis| if *axis < 0 { *axis } else { -*axis });
+    axes.dedup();
     let alias = ALIASES.iter().find(|(names, ..)| names.contains(&function));
     let (around, name) = alias.map_or(("", function), |(_, around, name)| (*around, *name));
     let several = axes.len() > 1;
@@ -343,9 +398,9 @@ pub(crate) fn over_axis(function: &str, tensor: &str, axes: &[i64]) -> String {
             ),
         };
     }
-    // Those behind an axis that is gone have other numbers, counted from the same end.
-    let mut axes = if axes.is_empty() { vec![0] } else { axes.to_vec() };
-    axes.sort_by_key(|axis| if *axis < 0 { *axis } else { -*axis });
+    if axes.is_empty() {
+        axes.push(0);
+    }
     let along = axes.iter().fold(tensor.to_owned(), |inner, axis| format!("{name}({inner}, axis = {axis})"));
     let along = if around.is_empty() { along } else { format!("{around}({along})") };
     let divided = if name == "variance" { ", divided by `n` and not by one less" } else { "" };
@@ -628,7 +683,7 @@ mod tests {
     use crate::surface;
 
     /// What the sentences speak of.
-    const CONTEXT: &str = "param x : [n] real\nparam y : [n] real\nparam z : [m] real\nparam A : [n, n] real\nparam B : [n, n] real\n\
+    const CONTEXT: &str = "param x : [n] real\nparam y : [n] real\nparam z : [m] real\nparam A : [n, n] real\nparam B : [n, n] real\nparam P : [n, 2] real\n\
                            param a : real\nparam b : real\nparam s : real\nparam c : real\nmap idx : [m] -> [n]\n\
                            rel E : [n, n]\nassume n >= 1\nassume m = n\n";
 

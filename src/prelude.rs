@@ -19,11 +19,12 @@
 //! | differentiate them | methods of [`Function`] such as `gradient`; with options, [`Request`] and [`Mode`] |
 //! | give them data | [`inputs!`], [`Inputs`], [`Value`], [`Tensor`], [`Dense`], [`Csr`], [`Csc`], [`Coo`], [`Relation`]; the targets of a map as integers |
 //! | look at results | `results["value"]` is a [`Value`]: `as_scalar`, `as_slice`, `as_array` for `ndarray`, `as_csr`, each nothing where it is another kind of value; and copies, `to_vec`, `to_array`, `to_sprs` |
-//! | tell errors apart | [`Error`] |
+//! | tell errors apart | [`Error`]; [`Result`] is that of this crate where one type is given, `Result<()>`, and that of the standard library where two are, `Result<(), String>` |
+//! | print them | `to_string`, and `print` in a [`Style`] |
 //! | run them | [`KernelBuilder`], [`Kernel`], [`Engine`], [`Results`] |
 //! | minimise them | [`Objective`] |
 
 pub use crate::inputs;
 pub use crate::kernel::{Engine, Kernel};
 pub use crate::tensor::{Coo, Csc, Csr, Dense, Inputs, Relation, Results, Tensor, Value};
-pub use crate::{Error, Function, KernelBuilder, Mode, Objective, Request};
+pub use crate::{Error, Function, KernelBuilder, Mode, Objective, Request, Result, Style};

@@ -8,8 +8,8 @@ use super::{Span, diagnostics};
 
 pub use super::diagnostics::{render, render_error, render_warnings};
 
-/// The result of everything in this crate that can fail.
-pub type Result<T> = std::result::Result<T, Error>;
+/// The result of everything in this crate that can fail. With two types it is that of the standard library, so that a glob import takes nothing away.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why a program or its data could not be processed.
 #[derive(Clone, PartialEq, thiserror::Error)]

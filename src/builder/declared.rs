@@ -83,14 +83,14 @@ impl<'b> Sparse<'b> {
     }
 }
 
-/// A declared relation.
+/// A declared relation. Its name leaves [`Relation`](crate::tensor::Relation) to the tuples, so that the prelude and this module are used together.
 #[derive(Clone, Debug)]
-pub struct Relation<'b> {
+pub struct DeclaredRelation<'b> {
     pub(super) builder: &'b Builder<'b>,
     pub(super) name: String,
 }
 
-impl<'b> Relation<'b> {
+impl<'b> DeclaredRelation<'b> {
     /// `R(i, ..)`
     #[track_caller]
     pub fn holds(&self, indices: impl Place<'b>) -> Guard<'b> {
@@ -113,14 +113,14 @@ impl<'b> Map<'b> {
     }
 }
 
-/// A declared scalar function.
+/// A declared scalar function. [`Function`](crate::Function) is a whole program.
 #[derive(Clone, Debug)]
-pub struct Function<'b> {
+pub struct DeclaredFunction<'b> {
     pub(super) builder: &'b Builder<'b>,
     pub(super) name: String,
 }
 
-impl<'b> Function<'b> {
+impl<'b> DeclaredFunction<'b> {
     /// `f(a, ..)`
     #[track_caller]
     pub fn call<R: Real<'b>>(&self, args: impl IntoIterator<Item = R>) -> Expr<'b> {

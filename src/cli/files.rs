@@ -54,6 +54,20 @@ impl InputArguments {
         self.inputs.is_empty() && self.unnamed.is_empty() && self.scalars.is_empty() && self.sizes.is_empty()
     }
 
+    /// An error with one of the inputs, with the file that holds it.
+    pub(super) fn with_file(&self, error: Error) -> Error {
+        let Error::Data { subject, message } = &error else { return error };
+        let given = self.inputs.iter().chain(&self.unnamed).filter_map(|argument| argument.split_once('='));
+        let is_of_file = !message.starts_with("the program has no such");
+        let file = given
+            .into_iter()
+            .find(|(name, text)| is_of_file && name == subject && name != text && number(text).is_none());
+        match file {
+            Some((name, file)) => Error::data(format!("{name}, of {file}"), message.as_str()),
+            None => error,
+        }
+    }
+
     /// Reads all inputs of a program.
     pub(super) fn read(&self, signature: &Signature) -> Result<Inputs> {
         let mut inputs = Inputs::new();
@@ -62,6 +76,7 @@ impl InputArguments {
             if !argument.contains('=') && argument.ends_with(".npz") {
                 let value = read(argument)?;
                 if let FileValue::Archive(archive) = &value {
+                    known_names(argument, archive.keys(), signature)?;
                     archive.keys().try_for_each(|name| once(name, &mut given))?;
                 }
                 inputs.file_value(signature, argument, value)?;
@@ -93,6 +108,31 @@ impl InputArguments {
         inputs.check_names(signature)?;
         Ok(inputs)
     }
+}
+
+/// Refuses an archive with a tensor that the program does not take, and says which of its inputs the archive does not hold.
+fn known_names<'n>(file: &str, names: impl Iterator<Item = &'n String>, signature: &Signature) -> Result<()> {
+    let names: Vec<&String> = names.collect();
+    let params = signature.params.values().map(|param| param.name.as_str());
+    let relations = signature.relations.values().filter(|relation| relation.kind.is_given());
+    let relations = relations.map(|relation| relation.name.as_str());
+    let inputs: Vec<&str> = params.chain(relations).chain(signature.sizes.values().map(String::as_str)).collect();
+    let Some(unknown) = names.iter().find(|name| !inputs.iter().any(|input| is_part(name, input))) else {
+        return Ok(());
+    };
+    let of_sizes = |input: &&&str| !signature.sizes.values().any(|size| size == **input);
+    let missing: Vec<String> = inputs
+        .iter()
+        .filter(of_sizes)
+        .filter(|input| !names.iter().any(|name| is_part(name, input)))
+        .map(|input| format!("`{input}`"))
+        .collect();
+    let missing = match missing.as_slice() {
+        [] => String::new(),
+        missing => format!(", and does not hold {}", missing.join(", ")),
+    };
+    let help = "rename it in the archive, or give the tensors by NAME=FILE";
+    Err(Error::data(file, format!("this archive holds `{unknown}`, which the program does not take{missing}; {help}")))
 }
 
 /// Adds seeds or tangents, `NAME=FILE` or `NAME=NUMBER`: those of `needed`, which are parameters of the derivative.

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use iverson::ir::diff::Part;
@@ -241,6 +242,14 @@ impl Derivative {
                 false => Err(Error::Request("without --derivative none goes through --given or --implicit".to_owned())),
             };
         };
+        for (option, names) in [("--wrt", &self.wrt), ("--columns", &self.columns)] {
+            if names.len() > 1 && names.iter().any(String::is_empty) {
+                let found = names.join(",");
+                return Err(Error::Request(format!(
+                    "{option} takes names with one comma between them, found `{found}`"
+                )));
+            }
+        }
         let wrt = all_or(&self.wrt, signature);
         let request = Request::new(Mode::from(kind), &[]);
         let columns = (!self.columns.is_empty()).then(|| self.columns.clone());
@@ -322,7 +331,7 @@ impl Reader {
 
 /// Runs the tool.
 pub(crate) fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::try_parse().unwrap_or_else(|error| with_tip(error).exit());
     let color = match cli.color {
         Color::Auto => std::io::stderr().is_terminal(),
         Color::Always => true,
@@ -358,6 +367,18 @@ pub(crate) fn main() -> ExitCode {
             })
         }
     }
+}
+
+/// Names the option that `--gradient` stands for.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(option)) = error.get(ContextKind::InvalidArg) else { return error };
+    let Ok(kind) = DerivativeKind::from_str(option.trim_start_matches('-'), false) else { return error };
+    let name = kind.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+    let tip = format!("derivatives are asked for as in `--derivative {name} --wrt x`");
+    error.remove(ContextKind::SuggestedArg);
+    error.remove(ContextKind::Usage);
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
 }
 
 /// Prints the script of a shell.

@@ -84,6 +84,11 @@ all outputs, or parameters, and whose columns those of the parameters by which i
 
 /// Evaluates a program and, if asked, a derivative of it.
 pub(super) fn run(arguments: &Arguments, reader: &Reader) -> Outcome {
+    evaluate_with(arguments, reader)
+        .map_err(|failure| Failure { error: arguments.inputs.with_file(failure.error), source: failure.source })
+}
+
+fn evaluate_with(arguments: &Arguments, reader: &Reader) -> Outcome {
     let program = reader.load(&arguments.file)?;
     let mut stages = Stages::new();
     let options = arguments.simplification.options(&program.signature)?;
@@ -297,10 +302,13 @@ fn stored(function: &Function, inputs: &mut Inputs, arguments: &Arguments, engin
 /// Says what there is to say of how native code was found, and of a budget of memory.
 fn tell_notes(kernel: &Kernel) {
     let of_code = kernel.notes().into_iter().map(|note| note.to_string());
-    for note in of_code.chain(kernel.memory_notes().iter().cloned()) {
-        // With standard error gone there is nobody left to tell.
-        let _ = writeln!(std::io::stderr(), "note: {note}");
-    }
+    of_code.chain(kernel.memory_notes().iter().cloned()).for_each(note);
+}
+
+/// Says something on standard error.
+fn note(text: String) {
+    // With standard error gone there is nobody left to tell.
+    let _ = writeln!(std::io::stderr(), "note: {text}");
 }
 
 /// A number of bytes, with a power of 1024 behind it or not.
@@ -337,6 +345,12 @@ fn evaluate(function: &Function, inputs: &Inputs, limit: Option<u64>) -> Result<
         bar.set_position(done as u64);
     };
     let results = match function.flow() {
+        Some(flow) if flow.has_fixpoints() => {
+            reference::evaluate_and_notes(flow, inputs, limits).map(|(results, notes)| {
+                notes.into_iter().for_each(note);
+                results
+            })
+        }
         Some(flow) => reference::evaluate_within(flow, inputs, limits, &mut tell),
         None => reference::evaluate_within(function.meant(), inputs, limits, &mut tell),
     };

@@ -89,7 +89,11 @@ pub fn params_by_name(signature: &Signature, names: &[impl AsRef<str>]) -> Resul
         params.push(param);
     }
     if params.is_empty() {
-        return Err(Error::Request("no parameter to differentiate by was named".to_owned()));
+        let message = match known.is_empty() {
+            true => "the program has no parameter to differentiate by: relations, maps and sizes have no derivatives",
+            false => "no parameter to differentiate by was named",
+        };
+        return Err(Error::Request(message.to_owned()));
     }
     Ok(params)
 }

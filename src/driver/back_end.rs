@@ -158,7 +158,10 @@ fn assemble_flow_at(
     let mut numbers = Vec::with_capacity(results.len());
     for name in results {
         let known = flow.outputs.iter().position(|output| output.name == *name);
-        let known = known.ok_or_else(|| Error::Request(format!("the program has no result `{name}`")))?;
+        let known = known.ok_or_else(|| {
+            let all: Vec<&str> = flow.outputs.iter().map(|output| output.name.as_str()).collect();
+            Error::Request(format!("the program has no result `{name}`; it has: {}", all.join(", ")))
+        })?;
         if flow.outputs.get(known).is_none_or(|output| output.values.len() != 1) {
             return Err(Error::Request(format!("`{name}` is no tensor of reals")));
         }

@@ -11,6 +11,10 @@ pub(super) const WORDS: Sentences = &[
         &["input", "variable", "given", "data", "parameter", "parameters"],
         "a parameter is declared as in `param x : [n] real`",
     ),
+    (
+        &["out", "output", "outputs", "result", "results"],
+        "a variable is bound by `let y = ..`, and the last expression is the value; several results are a pair: `(a, b)`",
+    ),
     (&["forall"], "whether all are is asked in a bracket: `[not (exists i < n. x[i] <= 0)]`"),
     (&["assert", "require", "requires", "ensure", "constraint"], "a fact about sizes is declared: `assume n >= 1`"),
     (

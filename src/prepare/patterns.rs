@@ -48,7 +48,10 @@ pub fn on_patterns(program: &Program, outputs: &[(&str, usize)], matrix: bool) -
     let mut numbers = Vec::new();
     for (name, row_axes) in outputs {
         let known = program.outputs.iter().position(|output| output.name == *name);
-        let known = known.ok_or_else(|| Error::Request(format!("the program has no result `{name}`")))?;
+        let known = known.ok_or_else(|| {
+            let all: Vec<&str> = program.outputs.iter().map(|output| output.name.as_str()).collect();
+            Error::Request(format!("the program has no result `{name}`; it has: {}", all.join(", ")))
+        })?;
         numbers.push((known, *row_axes));
     }
     let mut program = program.clone();

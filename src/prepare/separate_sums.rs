@@ -104,7 +104,7 @@ impl Part {
         let (weights, factors): (Vec<Operand>, Vec<Operand>) =
             weights.iter().cloned().partition(|x| x.indices.iter().any(is_summed));
         let is_window = sums.len() > 1 && !weights.iter().any(|x| x.indices.iter().any(is_other));
-        if !b.indices.iter().any(is_summed) || !is_window && !(weights.is_empty() && factors.is_empty()) {
+        if !b.indices.iter().any(is_summed) || !(is_window || weights.is_empty() && factors.is_empty()) {
             return None;
         }
         let (asked, rest): (Vec<Pred>, Vec<Pred>) =

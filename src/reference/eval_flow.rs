@@ -10,7 +10,7 @@ use super::count::{Counts, count_tssa};
 use super::environment::{Elements, Environment, Leaf, Limits};
 use super::eval_tssa;
 use super::numeric::Numeric;
-use crate::base::Id;
+use crate::base::{Id, SizeId};
 use crate::error::{Error, Result};
 use crate::flow::{self, Call, Program, Scan, Stmt, ValueId};
 use crate::index::Size;
@@ -25,7 +25,20 @@ type Values<T> = BTreeMap<ValueId, Vec<Leaf<T>>>;
 /// # Errors
 /// Those of [`eval_tssa::evaluate`].
 pub fn evaluate<T: Numeric>(program: &Program, inputs: &Environment<T>, limits: Limits) -> Result<Vec<Vec<Leaf<T>>>> {
-    run(program, inputs, limits, &mut |_, _, _| {})
+    Ok(run(program, inputs, limits, &mut |_, _, _| {}, false)?.0)
+}
+
+/// The leaves of all states, or of all results.
+type States<T> = Vec<Vec<Leaf<T>>>;
+/// What a run gives, and the steps of fixpoints that are noted.
+pub type Noted<T> = (States<T>, BTreeSet<i64>);
+
+/// The same, and for each fixpoint that ended at its last step with its condition still true how many steps it made.
+///
+/// # Errors
+/// Those of [`evaluate`].
+pub fn evaluate_noting<T: Numeric>(program: &Program, inputs: &Environment<T>, limits: Limits) -> Result<Noted<T>> {
+    run(program, inputs, limits, &mut |_, _, _| {}, true)
 }
 
 fn run<'a, T: Numeric>(
@@ -33,19 +46,23 @@ fn run<'a, T: Numeric>(
     inputs: &Environment<T>,
     limits: Limits,
     observe: &'a mut Observer<'a, T>,
-) -> Result<Vec<Vec<Leaf<T>>>> {
+    asks: bool,
+) -> Result<Noted<T>> {
     let (inputs, outer) = (inputs.clone(), inputs.params.len());
     let mut read = BTreeSet::new();
     program.body.iter().for_each(|stmt| stmt.visit_reads(&mut |x| read.extend([x])));
     read.extend(program.outputs.iter().flat_map(|output| &output.values));
-    let mut machine = Machine { program, observe, inputs, outer, limits, values: Values::new(), read, times: 1 };
+    let fixpoints = Fixpoints { asks, open: BTreeMap::new(), unsolved: BTreeSet::new() };
+    let mut machine =
+        Machine { program, observe, inputs, outer, limits, values: Values::new(), read, times: 1, fixpoints };
     machine.inputs.sizes.resize(program.frame.sizes.len(), 0);
     machine.block(&program.body)?;
     let leaves = |output: &flow::Output| {
         let values = output.values.iter().map(|x| machine.value(*x));
         Ok(values.collect::<Result<Vec<_>>>()?.into_iter().flatten().cloned().collect())
     };
-    program.outputs.iter().map(leaves).collect()
+    let results = program.outputs.iter().map(leaves).collect::<Result<_>>()?;
+    Ok((results, machine.fixpoints.unsolved))
 }
 
 /// How many operations an evaluation takes: those of each leaf as often as it runs, in loops that may end early as often as at most.
@@ -61,12 +78,22 @@ pub fn count(program: &Program, inputs: &Environment<f64>, limits: Limits) -> Re
         let added = found.and_then(|found| counts.join(&found));
         failed = failed.take().or(added.err());
     };
-    run(program, inputs, limits, &mut count)?;
+    run(program, inputs, limits, &mut count, false)?;
     failed.map_or(Ok(counts), Err)
 }
 
 /// Called before each leaf, with what it runs on, and for how many runs this one stands.
 type Observer<'a, T> = dyn FnMut(&flow::Leaf, &Environment<T>, u128) + 'a;
+
+/// What is known of fixpoints that ended at their last step.
+struct Fixpoints<T> {
+    /// Whether somebody asks.
+    asks: bool,
+    /// The last states of iterations whose condition still holds, by their indices, and how many steps there were.
+    open: BTreeMap<SizeId, (States<T>, i64)>,
+    /// The steps of those that a fixpoint goes on from.
+    unsolved: BTreeSet<i64>,
+}
 
 struct Machine<'a, T> {
     program: &'a Program,
@@ -80,6 +107,7 @@ struct Machine<'a, T> {
     read: BTreeSet<ValueId>,
     /// For how many runs one stands.
     times: u128,
+    fixpoints: Fixpoints<T>,
 }
 
 impl<T: Numeric> Machine<'_, T> {
@@ -168,6 +196,7 @@ impl<T: Numeric> Machine<'_, T> {
         let early = scan.ends(|x| self.read.contains(x)).cloned();
         let most = early.as_ref().map_or(&scan.steps, |early| &early.most);
         let mut count = i64::try_from(self.inputs.extent(most)?).map_err(|_| Error::Overflow)?;
+        let most_steps = count;
         let is_fold = scan.states.iter().all(|state| !self.read.contains(&state.path));
         let steady = is_fold && early.is_none() && scan.is_steady();
         let mut paths: Vec<Vec<Vec<Leaf<T>>>> = Vec::with_capacity(scan.states.len());
@@ -205,6 +234,9 @@ impl<T: Numeric> Machine<'_, T> {
                 count = step;
             }
         }
+        if self.fixpoints.asks && scan.implicit.is_none() && scan.is_steady() {
+            self.note_end(scan, &paths, (step == most_steps).then_some(step))?;
+        }
         if let (Some(early), Some(n)) = (&early, scan.steps.as_size())
             && early.most != scan.steps
             && let Some(size) = self.inputs.sizes.get_mut(n.index())
@@ -212,6 +244,7 @@ impl<T: Numeric> Machine<'_, T> {
             *size = count;
         }
         if let Some(most) = &scan.implicit {
+            self.note_fixpoint(scan)?;
             for (path, last) in paths.iter_mut().zip(self.solution(scan, most)?) {
                 path.truncate(path.len() - 1);
                 path.push(last);
@@ -231,6 +264,36 @@ impl<T: Numeric> Machine<'_, T> {
 }
 
 impl<T: Numeric> Machine<'_, T> {
+    /// Notes an iteration that has made all of its steps, if one more would change something.
+    fn note_end(&mut self, scan: &Scan, paths: &[Vec<Vec<Leaf<T>>>], all_steps: Option<i64>) -> Result<()> {
+        self.fixpoints.open.remove(&scan.index);
+        let Some(steps) = all_steps else { return Ok(()) };
+        let last: States<T> = paths.iter().map(|path| path.last().cloned().unwrap_or_default()).collect();
+        for (state, last) in scan.states.iter().zip(&last) {
+            self.values.insert(state.before, last.clone());
+        }
+        self.block(&scan.body)?;
+        for (state, before) in scan.states.iter().zip(&last) {
+            if !are_same(before, self.value(state.after)?) {
+                self.fixpoints.open.insert(scan.index, (last, steps));
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a fixpoint that goes on from where such an iteration has ended.
+    fn note_fixpoint(&mut self, scan: &Scan) -> Result<()> {
+        let inits = scan.states.iter().map(|state| self.value(state.init)).collect::<Result<Vec<_>>>()?;
+        let is_of = |last: &[Vec<Leaf<T>>]| {
+            inits.len() == last.len() && inits.iter().zip(last).all(|(init, last)| are_same(init, last))
+        };
+        let unsolved = self.fixpoints.open.values().filter(|(last, _)| is_of(last)).map(|(_, steps)| *steps);
+        let unsolved: Vec<i64> = unsolved.collect();
+        self.fixpoints.unsolved.extend(unsolved);
+        Ok(())
+    }
+
     /// The states of a fixpoint behind its step: their values with derivatives that the step, at these values, does not change.
     fn solution(&mut self, scan: &Scan, most: &Size) -> Result<Vec<Vec<Leaf<T>>>> {
         let after = scan.states.iter().map(|state| self.value(state.after).cloned());

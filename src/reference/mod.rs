@@ -33,5 +33,5 @@ pub use count::{Counts, Partials};
 pub use environment::{Elements, Environment, Leaf, Limits, STEPS, leaves_of};
 pub use numeric::{Dual, Field, Numeric};
 pub use rounding::{Masked, Rounded};
-pub use run::{count, evaluate, evaluate_with_progress, evaluate_within};
+pub use run::{count, evaluate, evaluate_and_notes, evaluate_with_progress, evaluate_within};
 pub use subject::{Leaves, Subject};

@@ -2,9 +2,11 @@
 
 use super::count::Counts;
 use super::environment::{Environment, Limits, to_value};
-use super::subject::Subject;
+use super::eval_flow;
+use super::subject::{Leaves, Subject};
 use crate::error::Result;
-use crate::tensor::{Inputs, Value, bind};
+use crate::flow;
+use crate::tensor::{Bindings, Inputs, Value, bind};
 
 /// Binds the inputs and evaluates all results, each with its name, in order.
 ///
@@ -39,10 +41,33 @@ pub fn evaluate_within(
     let bindings = bind(program.signature(), inputs)?;
     let environment = Environment::from_bindings(&bindings)?;
     let results = program.evaluate(&environment, None, limits, Some(progress))?;
+    named(program, &bindings, &results)
+}
+
+/// Results as values with their names.
+fn named(program: &impl Subject, bindings: &Bindings, results: &Leaves<f64>) -> Result<Vec<(String, Value)>> {
     let value = |((name, storage), leaves): ((&str, _), &Vec<_>)| {
-        Ok((name.to_owned(), to_value(program.signature(), &bindings, storage, leaves)?))
+        Ok((name.to_owned(), to_value(program.signature(), bindings, storage, leaves)?))
     };
-    program.results().into_iter().zip(&results).map(value).collect()
+    program.results().into_iter().zip(results).map(value).collect()
+}
+
+/// Results with their names, and what there is to say of them.
+pub type ResultsAndNotes = (Vec<(String, Value)>, Vec<String>);
+
+/// The same of a program with loops, and a note for each fixpoint that made all of its steps and whose condition still holds.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_and_notes(program: &flow::Program, inputs: &Inputs, limits: Limits) -> Result<ResultsAndNotes> {
+    let bindings = bind(program.signature(), inputs)?;
+    let environment = Environment::from_bindings(&bindings)?;
+    let (results, unsolved) = eval_flow::evaluate_noting::<f64>(program, &environment, limits)?;
+    let values = named(program, &bindings, &results)?;
+    let note = |steps: i64| {
+        format!("the condition of the fixpoint still holds after {steps} {}", if steps == 1 { "step" } else { "steps" })
+    };
+    Ok((values, unsolved.into_iter().map(note).collect()))
 }
 
 /// Binds the inputs and counts the scalar operations that an evaluation takes.

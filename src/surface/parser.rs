@@ -10,6 +10,7 @@
 //! expr     = "let" (pattern "=" expr),+ ("in" | ";" | line break) expr | "let" pattern "," pattern "=" expr ("in" | ";" | line break) expr
 //!          | ("let" name parameters "=" expr | "def" name parameters "=" expr | "const" name "=" expr) ("in" | ";" | line break) expr
 //!          | binder range,+ "." expr | binder "(" range,+ ")" ["."] expr | binder "(" range,+ "." expr ")"
+//!          | of_vector range,+ "." expr | of_vector "(" range,+ "." expr ")"
 //!          | "iterate" pattern "=" expr "while" pred ["," "at" "most" expr] "." expr
 //!          | "fixpoint" pattern "=" expr ["while" pred] "," "at" "most" expr "." expr
 //!          | "unfold" pattern "=" expr "while" pred "," "at" "most" expr "." expr
@@ -20,6 +21,7 @@
 //! range    = [expr ("<" | "<=")] (name ("<" | "<="))+ expr
 //! access   = expr "[" (expr | [expr] ":" [expr] [":" [expr]]),+ "]"
 //! binder   = "gen" | "sum" | "mean" | "prod" | "max" | "min" | "argmax" | "argmin" | "exists"
+//! of_vector = "logsumexp" | "softmax" | ..                        the functions of the library that take a vector alone
 //! pattern  = name | "(" pattern,+ ")"
 //! ```
 //!
@@ -48,7 +50,7 @@
 //! | `binders` | indices, ranges and bodies of `sum`, `gen` and so on |
 //! | `brackets` | selects and vectors |
 //! | `cases` | sum types, `case`, types at names |
-//! | `choices` | places that are the smaller or the larger of two |
+//! | `choices` | places that are the smaller or the larger of two, or one of two |
 //! | `definitions` | definitions behind a `let`, constants |
 //! | `function` | `fn` |
 //! | `habits` | what other languages go on with |

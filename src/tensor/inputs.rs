@@ -173,32 +173,49 @@ impl Inputs {
     }
 
     fn have_names_of(&self, signature: &Signature) -> Result<()> {
-        let no = |what: &str| format!("the program has no such {what}; {}", expected(signature));
+        let no = |what: &str, name: &str| match self.meant_by(name, signature) {
+            Some(meant) => format!("the program has no such {what} (did you mean `{meant}`?); {}", expected(signature)),
+            None => format!("the program has no such {what}; {}", expected(signature)),
+        };
         let relation = |name: &str| signature.relations.values().find(|relation| relation.name == name);
         let is_relation = |name: &str| relation(name).is_some();
         let is_component = |name: &str| signature.params.values().any(|param| is_part(name, &param.name));
         if let Some(name) = self.sizes.keys().find(|name| !signature.sizes.values().any(|size| size == *name)) {
-            return Err(Error::data(name, no("size")));
+            return Err(Error::data(name, no("size", name)));
         }
         if let Some(name) = self.values.keys().find(|name| !is_component(name)) {
             let message = match () {
                 () if let Some(relation) = relation(name) => {
                     format!("{}; {}", given_as_numbers(relation.kind), expected(signature))
                 }
-                () if signature.sizes.values().any(|size| size == name) => {
-                    format!(
+                () if signature.sizes.values().any(|size| size == name) => match self.values.get(name).and_then(number)
+                {
+                    Some(x) => format!("it is a size, a whole number from 0 on, found {x}; {}", expected(signature)),
+                    None => format!(
                         "it is a size, which is given by `--size`, in Rust by `Inputs::size`; {}",
                         expected(signature)
-                    )
-                }
-                () => no("parameter"),
+                    ),
+                },
+                () => no("parameter", name),
             };
             return Err(Error::data(name, message));
         }
         match self.relations.keys().chain(self.maps.keys()).find(|name| !is_relation(name)) {
-            Some(name) => Err(Error::data(name, no("relation"))),
+            Some(name) => Err(Error::data(name, no("relation", name))),
             None => Ok(()),
         }
+    }
+
+    /// The input of a program that was not given, whose name is much like one that was.
+    fn meant_by<'s>(&self, name: &str, signature: &'s Signature) -> Option<&'s str> {
+        let params = signature.params.values().map(|param| &param.name);
+        let relations = signature.relations.values().map(|relation| &relation.name);
+        let missing = params.chain(relations).filter(|name| !self.gives(name) && !self.gives_relation(name));
+        let is_like = |other: &&String| {
+            let far = distance(name, other);
+            far <= 2 && far < other.chars().count() || other.eq_ignore_ascii_case(name)
+        };
+        missing.filter(is_like).min_by_key(|other| distance(name, other)).map(String::as_str)
     }
 
     /// What there is to say of an input that is missing: that it was given as something else, or under a name much like its own.
@@ -209,13 +226,14 @@ impl Inputs {
         };
         let given =
             self.values.keys().chain(self.relations.keys()).chain(self.maps.keys()).filter(|given| !known(given));
-        let like = given.map(|given| (distance(given, name), given)).min();
+        let likeness = |given: &str| (!given.eq_ignore_ascii_case(name), distance(given, name));
+        let like = given.map(|given| (likeness(given), given)).min().map(|((_, far), given)| (far, given));
         let hint = match (what, like) {
             ("parameter", _) if self.relations.contains_key(name) || self.maps.contains_key(name) => {
                 "it is a parameter, but a relation was given".to_owned()
             }
-            (_, Some((far, given))) if far <= 2 && far < name.chars().count() => {
-                format!("this {what} is missing, `{given}` was given")
+            (_, Some((far, given))) if far <= 2 && far < name.chars().count() || given.eq_ignore_ascii_case(name) => {
+                format!("this {what} is missing (`{given}` was given: did you mean `{name}`?)")
             }
             _ => format!("this {what} is missing"),
         };
@@ -259,6 +277,14 @@ impl Inputs {
     /// Whether a value was given under this name.
     pub fn has_value(&self, name: &str) -> bool {
         self.values.contains_key(name)
+    }
+}
+
+/// The number that a value is.
+fn number(value: &Value) -> Option<f64> {
+    match value.as_tensor()?.as_dense()?.data() {
+        [x] => Some(*x),
+        _ => None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::Relation;
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// The targets of a map, of which nobody has said how many there may be.
 #[derive(Debug)]
@@ -32,6 +32,11 @@ impl Targets {
     pub fn relation(&self, name: &str, codomain: usize) -> Result<Arc<Relation>> {
         if let Some((_, relation)) = self.made.get().filter(|(known, _)| *known == codomain) {
             return Ok(relation.clone());
+        }
+        if let Some((position, target)) = self.targets.iter().enumerate().find(|(_, target)| **target >= codomain) {
+            let message =
+                format!("the target {position} of this map is {target}, and its targets are below {codomain}");
+            return Err(Error::data(name, message));
         }
         let relation = Relation::from_map(&self.sources, self.targets.clone(), codomain);
         let relation = Arc::new(relation.map_err(|malformed| malformed.of(name))?);

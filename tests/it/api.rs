@@ -50,7 +50,14 @@ fn inputs_serve_a_function_and_its_derivatives() -> Result<(), Error> {
 fn misspelt_inputs_are_helped() -> Result<(), Error> {
     let dot = Function::parse("param first : [n] real\nparam y : [n] real\nsum i < n. first[i] * y[i]")?;
     for (inputs, message) in [
-        (inputs! { "fist" => [1.0], "y" => [1.0] }, "first: this parameter is missing, `fist` was given; it takes "),
+        (
+            inputs! { "fist" => [1.0], "y" => [1.0] },
+            "first: this parameter is missing (`fist` was given: did you mean `first`?); it takes ",
+        ),
+        (
+            inputs! { "first" => [1.0], "Y" => [1.0] },
+            "y: this parameter is missing (`Y` was given: did you mean `y`?); ",
+        ),
         (inputs! { "first" => [1.0], "z" => [1.0] }, "y: this parameter is missing; it takes "),
         (inputs! { "other" => [1.0], "y" => [1.0] }, "first: this parameter is missing; it takes "),
     ] {
@@ -63,6 +70,28 @@ fn misspelt_inputs_are_helped() -> Result<(), Error> {
     assert_eq!(dot.eval(&inputs).unwrap_err().to_string(), "first: 17 axes are more than the limit of 16");
     inputs.value("first", [2.0]);
     assert_eq!(dot.eval(&inputs)?["value"].as_scalar(), Some(2.0));
+    Ok(())
+}
+
+/// Both globs are used together, and `Result` with two types is that of the standard library.
+#[test]
+fn globs_go_together() -> Result<(), Error> {
+    use iverson::builder::*;
+    use iverson::prelude::*;
+
+    fn built() -> Result<Function, String> {
+        let b = Builder::new();
+        let (n, k) = (b.size("n"), b.size("k"));
+        let (x, g, e) = (b.param("x", [n]), b.map("g", [n], k), b.relation("E", [n, n]));
+        let pairs = sum((n, n), |(i, j)| (e.holds([i, j]) & g.of([i]).eq(g.of([j]))) * (x[i] * x[j]));
+        let ast = b.finish(pairs).map_err(|error| error.to_string())?;
+        Function::build(&ast).map_err(|error| error.to_string())
+    }
+    let mut inputs = inputs! { "x" => [1.0, 2.0, 3.0], "g" => [0, 1, 1], "k" => 2 };
+    inputs.relation("E", Relation::from_tuples(&[3, 3], &[[0, 1], [1, 2]])?);
+    let results = built().map_err(Error::Request)?.value_and_gradient(["x"])?.eval(&inputs)?;
+    assert_eq!(results["value"].as_scalar(), Some(6.0));
+    assert_eq!(results["grad_x"].as_slice(), Some(&[0.0, 3.0, 2.0][..]));
     Ok(())
 }
 

@@ -79,6 +79,10 @@ impl Place {
             ("root.iv", "param x : [n] real\nparam y : [n] real\nsum i < n. x[i] * y[i]\n"),
             ("root_residual.iv", "param x : [n] real\nparam y : [n] real\ngen i < n. y[i]^2 - x[i]\n"),
             ("root_forward.iv", "param y : [n] real\nparam dx : [n] real\ngen i < n. dx[i] / (2 * y[i])\n"),
+            ("sizes.iv", "size n\nsum i < n. i\n"),
+            ("targets.iv", "map f : [m] -> [n]\nparam x : [n] real\nsum i < m. x[f(i)]\n"),
+            ("tabs.csv", "1\t2\t3\n"),
+            ("spaces.csv", "1 2 3\n"),
             ("t.tns", "# shape: 2 2 2\n1 1 2 3\n2 2 1 -1\n"),
         ] {
             std::fs::write(place.path(name), text).expect("the file is written");
@@ -681,6 +685,16 @@ fn failures() {
         (2, "show blur.iv --derivative gradient --wrt v"),
         (2, "show blur.iv --derivative gradient --wrt w,w"),
         (2, "show blur.iv --derivative gradient --wrt="),
+        (2, "show blur.iv --derivative gradient --wrt w,,x"),
+        (2, "show blur.iv --gradient"),
+        (2, "run blur.iv --hessian"),
+        (2, "run sizes.iv n=3 --derivative gradient"),
+        (1, "run sizes.iv n=2.5"),
+        (1, "run blur.iv x=tabs.csv w=w.csv z=z.csv"),
+        (1, "run blur.iv x=spaces.csv w=w.csv z=z.csv"),
+        (1, "run mixed.iv data.npz"),
+        (1, "run product.iv A=x.npy"),
+        (1, "run targets.iv f=u.csv x=w.csv"),
         (2, "show mixed.iv --derivative gradient --wrt E"),
         (2, "show mixed.iv --derivative gradient --wrt ab.0"),
         (2, "show several.iv --derivative gradient"),
@@ -734,6 +748,21 @@ fn headers_are_told() {
     let Outcome { code, out, err } = place.run("run blur.iv --input x=x.npy --input w=headed.csv --input z=z.csv");
     assert_eq!((code, out), (0, place.good(BLURRED)));
     assert_eq!(err, "note: headed.csv: the first line, `value`, is taken for a header\n");
+}
+
+#[test]
+fn fixpoints_that_make_all_steps_are_noted() {
+    let place = Place::new();
+    let text = |most: usize| {
+        format!("param a : real\nfixpoint s = 0 while abs(s - cos(a * s)) > 1e-10, at most {most}. cos(a * s)\n")
+    };
+    std::fs::write(place.path("few.iv"), text(5)).expect("it is written");
+    std::fs::write(place.path("enough.iv"), text(500)).expect("it is written");
+    for options in ["", "--derivative gradient", "--format json"] {
+        let Outcome { code, err, .. } = place.run(&format!("run few.iv a=0.5 {options}"));
+        assert_eq!((code, err.as_str()), (0, "note: the condition of the fixpoint still holds after 5 steps\n"));
+        place.good(&format!("run enough.iv a=0.5 {options}"));
+    }
 }
 
 /// A result whose pattern follows is written on that pattern.

@@ -174,6 +174,27 @@ fn habits_are_answered_by_what_to_write() {
     assert!(complaints.is_empty(), "{complaints}");
 }
 
+/// What a sentence says of a program, with the names and sizes of this, is accepted where it is put in the place of the last line.
+#[test]
+fn answers_can_be_pasted() {
+    let mut complaints = String::new();
+    for case in include_str!("../errors/pasted.txt").split("== ").skip(1) {
+        let (answer, program) = case.trim_end().split_once('\n').expect("an answer and a program");
+        let (declared, _) = program.rsplit_once('\n').expect("declarations and an expression");
+        // `e` stands for the body.
+        let says =
+            |help: &String| help.contains(&format!("`{answer}`")) || help.contains(&answer.replace("] * 1", "] * e"));
+        match surface::read(program, &[]) {
+            Err(Error::Program(problems)) if problems.len() == 1 && problems[0].help.as_ref().is_some_and(says) => {}
+            found => complaints.push_str(&format!("{program} is not answered by `{answer}`, but by {found:?}\n")),
+        }
+        if let Err(error) = surface::read(&format!("{declared}\n{answer}"), &[]) {
+            complaints.push_str(&format!("`{answer}`: {error}\n"));
+        }
+    }
+    assert!(complaints.is_empty(), "{complaints}");
+}
+
 #[test]
 fn printed_forms_of_habits() {
     let mut all = String::new();

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! sum(A, axis = 0)         ==  gen j < m. sum i < n. A[i, j]              mean, max and min likewise
+//! sum(A, axis = (0, 2))    ==  sum(sum(A, axis = 2), axis = 0)            the same of these; also [0, 2]
 //! f(A, axis = 0)           ==  gen j < m. f(gen i < n. A[i, j])           f : [n] real -> real, and A : [n, m] real
 //! f(A, axis = 0)           ==  (gen j < m. f(gen i < n. A[i, j]))'        f : [n] real -> [n] real: the axis stays where it is
 //! ```
 //!
 //! Axes are counted from 0, and from the end from -1 on, as in NumPy and PyTorch, which writes `dim`. It is the first argument that has the axis, so `f` is a
-//! definition whose first parameter is a vector. Julia counts `dims` from 1: that word is answered by a sentence, as are several axes and `keepdims`.
+//! definition whose first parameter is a vector. Julia counts `dims` from 1: that word is answered by a sentence, as are several axes of a definition, and `keepdims`.
 
 use super::super::ast::{BinaryOp, Expr, ExprId, TypeKind, UnaryOp};
 use super::names::{Global, Meaning};
@@ -33,9 +34,13 @@ impl<'a> Elaborator<'a> {
     /// Calls a function along an axis, where its last argument is `axis = k` and no other has a name.
     pub(super) fn goes_along_axis(&mut self, at: ExprId, name: &'a str, args: &'a [ExprId]) -> bool {
         let Some((last, others)) = args.split_last() else { return false };
-        let Some(axis) = self.axis_named(*last).filter(|_| others.iter().all(|arg| !self.is_named(*arg))) else {
+        if others.iter().any(|arg| self.is_named(*arg)) {
             return false;
-        };
+        }
+        if self.goes_along_several(at, name, args) {
+            return true;
+        }
+        let Some(axis) = self.axis_named(*last) else { return false };
         match (name, self.globals.get(name).copied(), others) {
             ("sum" | "min" | "max", _, [tensor]) | ("mean", None, [tensor]) => {
                 self.tasks.push(Task::TotalAlong(at, name, axis));
@@ -52,6 +57,28 @@ impl<'a> Elaborator<'a> {
             }
             _ => false,
         }
+    }
+
+    /// Calls a total along several axes, `sum(A, axis = (0, 1))`: along one after the other.
+    fn goes_along_several(&mut self, at: ExprId, name: &'a str, args: &'a [ExprId]) -> bool {
+        let is_total = matches!(name, "sum" | "min" | "max") || name == "mean" && !self.globals.contains_key(name);
+        let [tensor, last] = args else { return false };
+        let Some(axes) = self.axes_named(*last).filter(|_| is_total) else { return false };
+        self.tasks.extend(axes.into_iter().rev().map(|axis| Task::TotalAlong(at, name, axis)));
+        self.tasks.push(Task::Value(*tensor));
+        true
+    }
+
+    /// The numbers of `axis = (0, 1)` in an order in which none changes by those in front of it: all are counted from the same end.
+    fn axes_named(&self, arg: ExprId) -> Option<Vec<i64>> {
+        let Expr::Binary(BinaryOp::Equal, name, _) = self.expr(arg) else { return None };
+        let is_axis = matches!(self.expr(*name), Expr::Name(name) if matches!(name.as_str(), "axis" | "dim" | "axes"));
+        let mut axes = self.literal_integers(arg);
+        axes.sort_by_key(|axis| if *axis < 0 { *axis } else { -*axis });
+        let is_distinct = axes.windows(2).all(|pair| pair[0] != pair[1]);
+        let is_from_one_end = axes.iter().all(|axis| *axis < 0) || axes.iter().all(|axis| *axis >= 0);
+        let is_several = is_axis && self.is_named(arg) && axes.len() > 1;
+        (is_several && is_distinct && is_from_one_end).then_some(axes)
     }
 
     /// The number of `axis = 0`.

@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
-use super::super::ast::{BinderKind, ExprId};
+use super::super::ast::{BinderKind, Expr, ExprId};
 use super::{Elaborator, Task};
 use crate::base::{Id, IndexId, work};
 use crate::error::Diagnostic;
@@ -526,7 +526,7 @@ impl<'a> Elaborator<'a> {
                 Some(format!("0 <= {} < {}", self.show(&Affine::index(*i)), self.show(extent)))
             })
             .collect();
-        let shown: Vec<String> = args.iter().map(|(a, _)| self.show(a)).collect();
+        let shown = self.shown_places(at, args.iter().map(|(a, _)| self.show(a)).collect());
         let condition = missing.join(" and ");
         let place = if ranges.is_empty() { "here".into() } else { format!("where {}", ranges.join(", ")) };
         let (open, close) = if what.ends_with('(') { ("", ")") } else { ("[", "]") };
@@ -539,7 +539,7 @@ impl<'a> Elaborator<'a> {
             false => format!("`{what}{open}{shown}{close}` may be out of bounds: `{condition}` is not known {place}"),
         };
         let span = self.span(at);
-        let sizes = sizes.map(|sizes| sizes.join(" and "));
+        let sizes = self.enough_by_one(args).or_else(|| sizes.map(|sizes| sizes.join(" and ")));
         let guard = match self.extremum_around() {
             Some(View::ArgMin) => format!("put a condition before it: `if {condition} then .. else inf`"),
             Some(_) => format!("put a condition before it: `if {condition} then .. else -inf`"),
@@ -564,6 +564,41 @@ impl<'a> Elaborator<'a> {
         };
         self.diagnose(Diagnostic::new("out-of-bounds", span, message).help(help));
         None
+    }
+
+    /// That a size is positive, where that is all that is missing because of a quotient of it: of `x[n // 2]` it is `1 <= n`.
+    fn enough_by_one(&mut self, args: &[(Affine, Size)]) -> Option<String> {
+        let of_sizes = args.iter().all(|(a, n)| a.is_size() && n.is_size());
+        let [(a, n)] = args else { return None };
+        let size = n.terms().first().filter(|_| of_sizes && n.terms().len() == 1 && n.offset() == 0)?.0.clone();
+        let is_quotient = |v: &Var| matches!(v, Var::Size(n) if self.program.signature.quotient_of(*n).is_some());
+        if !a.terms().iter().any(|(v, _)| is_quotient(v)) || is_quotient(&size) {
+            return None;
+        }
+        let positive = Pred::non_negative(Affine::var(size).add_constant(-1).ok()?);
+        let goal = Pred::non_negative(a.clone()).and(Pred::lt(a, n).ok()?);
+        let facts = self.knowledge.len();
+        self.knowledge.enter_guard(&self.program, &positive);
+        let is_enough = self.knowledge.prove(&self.program, &goal) == Proof::Known;
+        self.knowledge.leave(facts);
+        is_enough.then(|| format!("1 <= {}", self.show(n)))
+    }
+
+    /// Places as they are written, with the `:` of whole axes among them.
+    fn shown_places(&self, at: ExprId, places: Vec<String>) -> Vec<String> {
+        let Expr::Access { indices, .. } = self.expr(at) else { return places };
+        let is_whole = |e: &ExprId| matches!(self.expr(*e), Expr::All) && self.range_found(*e).is_none();
+        let whole: Vec<bool> = indices.iter().map(is_whole).collect();
+        if whole.iter().filter(|whole| !**whole).count() != places.len() {
+            return places;
+        }
+        // A quotient alone needs no parentheses.
+        let alone = |place: String| match place.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
+            Some(inner) if !inner.contains(['(', ')']) => inner.to_owned(),
+            _ => place,
+        };
+        let mut places = places.into_iter().map(alone);
+        whole.into_iter().filter_map(|whole| if whole { Some(":".to_owned()) } else { places.next() }).collect()
     }
 
     /// The extremum around what is being read, of which a zero would be one of the numbers.

@@ -70,17 +70,23 @@ impl<'a> Elaborator<'a> {
         let builtin: Vec<String> = Op::all().iter().map(|op| op.name().into_owned()).collect();
         let candidates = builtin.iter().map(String::as_str).chain(SPECIAL).chain(self.globals.keys().copied());
         let close = closest(name, candidates).map(str::to_owned);
-        let mut diagnostic =
-            Diagnostic::new("unknown-name", span, format!("there is no function or relation `{name}`"));
-        diagnostic = diagnostic.help(match (foreign::function(name), close) {
-            (Some(help), _) if self.is_beside_operator(span) => foreign::as_operand(help),
-            (Some(help), _) => help.to_owned(),
-            (None, Some(close)) => format!("did you mean `{close}`?"),
-            (None, None) => format!(
-                "functions are declared as in `def {name}(a : real) = ..`, relations as in `rel {name} : [n, n]`"
-            ),
-        });
-        self.diagnose(diagnostic);
+        match (foreign::function(name), close) {
+            (Some(help), _) => self.unknown_callee_with(name, span, help),
+            (None, Some(close)) => self.unknown_callee_with(name, span, &format!("did you mean `{close}`?")),
+            (None, None) => {
+                let help = format!(
+                    "functions are declared as in `def {name}(a : real) = ..`, relations as in `rel {name} : [n, n]`"
+                );
+                self.unknown_callee_with(name, span, &help);
+            }
+        }
+    }
+
+    /// Reports a callee that means nothing, with what to write instead.
+    fn unknown_callee_with(&mut self, name: &str, span: Span, help: &str) {
+        let message = format!("there is no function or relation `{name}`");
+        let help = if self.is_beside_operator(span) { foreign::as_operand(help) } else { help.to_owned() };
+        self.diagnose(Diagnostic::new("unknown-name", span, message).help(help));
     }
 
     /// Whether the call whose name stands at a place is an operand of an operator.
@@ -232,11 +238,14 @@ impl<'a> Elaborator<'a> {
         true
     }
 
-    /// The integers that an argument with a name gives, `axis = 1` and `axis = (0, 1)`.
-    fn literal_integers(&self, arg: ExprId) -> Vec<i64> {
+    /// The integers that an argument with a name gives, `axis = 1`, `axis = (0, 1)` and `axis = [0, 1]`.
+    pub(super) fn literal_integers(&self, arg: ExprId) -> Vec<i64> {
         let (mut found, mut rest) = (Vec::new(), Some(arg));
         if let Expr::Binary(_, _, value) = self.expr(arg) {
             rest = Some(*value);
+            if let Some(items) = self.items_of_vector(*value) {
+                return items.into_iter().filter_map(|item| self.constant(item)).collect();
+            }
         }
         while let Some(e) = rest.take() {
             let integer = match self.expr(e) {
@@ -284,7 +293,10 @@ impl<'a> Elaborator<'a> {
 
     fn not_callable(&mut self, name: &str, args: &[ExprId], span: Span) {
         match self.peek(name) {
-            Meaning::Unknown => self.unknown_callee(name, span),
+            Meaning::Unknown => match self.joined(name, args) {
+                Some(help) => self.unknown_callee_with(name, span, &help),
+                None => self.unknown_callee(name, span),
+            },
             Meaning::Error => self.fail(),
             _ => {
                 let message = format!("`{name}` is not a function");
@@ -586,7 +598,7 @@ impl<'a> Elaborator<'a> {
         &mut self,
         at: ExprId,
         def: usize,
-        lets: Vec<(VarId, TermId)>,
+        mut lets: Vec<(VarId, TermId)>,
         bound: Vec<&'a str>,
         stack: Option<Stack>,
     ) {
@@ -600,6 +612,7 @@ impl<'a> Elaborator<'a> {
         if let Some(caller) = self.callers.pop() {
             self.frame = caller;
         }
+        self.leave_out_indices(&mut lets);
         let span = self.span(at);
         let item = item.and_then(|item| self.wrap_item(lets, item, span));
         let item = self.around(stack, item, at);

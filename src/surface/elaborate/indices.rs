@@ -16,6 +16,9 @@ use crate::index::{Affine, Application, Overflow, RelationRef, Size, Var, View};
 /// What makes the elements of a tensor indices.
 const ELEMENTS: &str = "a tensor of indices has the type where its name says so: `param idx : [m] index n`, or `let idx : [m] index n = gen i < m. ..`";
 
+/// What makes a choice of places an index.
+const CHOSEN: &str = "a choice of places is an index where its name says so: `let j : index n = if i >= 1 then i - 1 else 1 - i` on a line of its own or in front of `in`, and then `x[j]`";
+
 /// A sum that is being collected.
 #[derive(Default)]
 struct Sum {
@@ -155,8 +158,7 @@ impl<'a> Elaborator<'a> {
         }
         self.index_of_variable(var).ok_or_else(|| {
             let message = format!("an index is expected, but `{name}` is a value of reals");
-            let help = "reals cannot be rounded to indices: use an index, a size, an integer, a `map`, or `argmax`; what is made of these has the type \
-                        where its name says so, `let k : index n = ..`";
+            let help = self.meant_as_index(var, name);
             Some(Diagnostic::new("value-as-index", span, message).help(help))
         })
     }
@@ -255,6 +257,7 @@ fn not_an_index(e: &Expr, span: Span) -> Diagnostic {
         Expr::Call { callee, .. } if matches!(callee.text.as_str(), "range" | "arange") => {
             (noun(e), Some(foreign::TOGETHER))
         }
+        Expr::Call { callee, .. } if callee.text == "select" => ("a choice", Some(CHOSEN)),
         Expr::Call { callee, .. } => (noun(e), foreign::function(&callee.text)),
         _ => (noun(e), None),
     };

@@ -33,6 +33,7 @@
 //! | `functions` | functions as values |
 //! | `typings` | functions that are said to have a type |
 //! | `axes` | functions along an axis |
+//! | `advice` | what to write instead, where it depends on types |
 //! | `arrays` | `zeros`, `eye` and the like, `einsum` |
 //! | `ranges` | ranges that are not written |
 //! | `bounds` | what is known at a place, and the proof that an access is in bounds |
@@ -47,6 +48,7 @@
 //! What a bracket computes from reals is bound by a `let` around the term that the bracket belongs to: an *anchor*. While a
 //! predicate or an index is elaborated, the innermost anchor collects these lets.
 
+mod advice;
 mod arrays;
 mod axes;
 mod bounds;

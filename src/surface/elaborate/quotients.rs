@@ -42,6 +42,10 @@ impl Elaborator<'_> {
     /// `a // k` or `a % k` as an index.
     pub(super) fn quotient(&mut self, at: ExprId) {
         let Expr::Binary(op, a, by) = self.expr(at) else { return };
+        if *op == BinaryOp::Rem && self.is_remainder_of_value(*a, *by) {
+            self.affines.push(None);
+            return;
+        }
         if *op == BinaryOp::Rem && self.is_size(*by) {
             self.tasks.push(Task::Remainder(at));
             self.tasks.push(Task::Index(*a));
@@ -144,7 +148,12 @@ impl Elaborator<'_> {
         let least = self.knowledge.least(distance);
         let diagnostic = Diagnostic::new("out-of-bounds", self.span(at), message);
         let sizes = self.and_non_negative(Some(Vec::new()), least).map(|sizes| sizes.concat());
+        // An index of another range goes around as often as that says.
+        let is_other = self.range_of(of).is_some();
         self.diagnose(match sizes {
+            _ if is_other => diagnostic.help(format!(
+                "an index that stands for two is two indices, one of them below `{n}`, as in `kron(A, B)`; other remainders come in by a map, as in `map rest : [m] -> [{n}]` and `x[rest({place})]`"
+            )),
             Some(sizes) => diagnostic.help(format!("declare `assume {sizes}`")),
             None => diagnostic.help("the divisor of `//` and of other remainders is a positive integer literal"),
         });

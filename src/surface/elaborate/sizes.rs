@@ -86,7 +86,7 @@ fn linear_within<'a>(source: &Source<'a>, e: ExprId, depth: usize) -> Result<Lin
                 (None, Some(c)) => stack.push((*b, k.checked_mul(c).ok_or_else(overflow)?)),
                 (None, None) => {
                     let message = "a size is affine: it may be multiplied by an integer literal only";
-                    let help = "give the product a name of its own, as in `[nm] real`, or use one axis for each factor";
+                    let help = "give the product a name of its own, as in `[nm] real`, or use one axis for each factor, as `kron(A, B)` does";
                     return Err(Some(Diagnostic::new("not-affine", span, message).help(help)));
                 }
             },
@@ -129,7 +129,9 @@ pub(super) fn may_be_equal(n: &Size, m: &Size) -> bool {
 /// That `//` and `%` take a positive integer.
 pub(super) fn not_a_divisor(span: Span) -> Diagnostic {
     let message = "the divisor of `//` and `%` is a positive integer literal, or that of `%` a size";
-    Diagnostic::new("not-affine", span, message).help("as in `n // 2` and `i % 3`; numbers are divided by `/`")
+    Diagnostic::new("not-affine", span, message).help(
+        "as in `n // 2` and `i % 3`; numbers are divided by `/`, and an index that stands for two is two indices, as in `kron(A, B)`",
+    )
 }
 
 /// What a part of a size means; nothing where that is not known.
@@ -300,7 +302,9 @@ impl<'a> Elaborator<'a> {
                 let mut diagnostic = Diagnostic::new("unknown-size", span, format!("there is no size `{name}`"));
                 diagnostic = match closest(name, sizes.iter().map(String::as_str)) {
                     Some(close) => diagnostic.help(format!("did you mean `{close}`?")),
-                    None => diagnostic.help("sizes are declared by the types of parameters, by relations and by maps"),
+                    None => diagnostic.help(format!(
+                        "sizes are declared by the types of parameters, by relations and by maps, and alone by `size {name}` in front"
+                    )),
                 };
                 self.diagnose(diagnostic);
             }

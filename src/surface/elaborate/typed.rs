@@ -183,7 +183,16 @@ impl<'a> Elaborator<'a> {
         }
     }
 
-    /// Demands that the arguments of parameters that are indices are in their ranges.
+    /// The index that an argument is as a number.
+    fn index_given(&self, argument: &Argument) -> Option<Affine> {
+        let Argument::Value(value) = argument else { return None };
+        match &self.program.terms[*value] {
+            Term::Number(Number::Index(a)) if !a.is_size() => Some(a.clone()),
+            _ => None,
+        }
+    }
+
+    /// Demands that the arguments of parameters that are indices are in their ranges. One of a parameter without a type that is an index stays one.
     pub(super) fn index_arguments(
         &mut self,
         at: ExprId,
@@ -195,7 +204,8 @@ impl<'a> Elaborator<'a> {
         let mut found = Vec::with_capacity(args.len());
         for ((argument, (name, ty)), place) in args.iter_mut().zip(definition.params).zip(places) {
             let TypeKind::Index(n) = &ty.kind else {
-                found.push(Given::Value);
+                let index = self.index_given(argument).filter(|_| ty.kind == TypeKind::Inferred);
+                found.push(index.map_or(Given::Value, Given::Affine));
                 continue;
             };
             let size = linear(definition.source, *n).ok()?;
@@ -329,6 +339,13 @@ impl<'a> Elaborator<'a> {
     /// Whether something reads the name of a `let` that stands for an index expression, or its name as a size.
     fn stands_for_index(&self, var: VarId) -> bool {
         self.affine_of.contains_key(&var) || self.read_as_sizes.contains(&var)
+    }
+
+    /// Leaves out parameters that stand for index expressions and are not read as numbers.
+    pub(super) fn leave_out_indices(&mut self, lets: &mut Vec<(VarId, TermId)>) {
+        let all = lets.len();
+        lets.retain(|(var, _)| self.read_as_numbers.contains(var) || !self.affine_of.contains_key(var));
+        self.left_out |= lets.len() < all;
     }
 
     /// A variable as the size that it is bound to.

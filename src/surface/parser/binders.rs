@@ -6,6 +6,7 @@ use super::frame::{Bound, Frame, Made, Range};
 use super::{Operand, Parser, starts_operand};
 use crate::base::Span;
 use crate::error::Diagnostic;
+use crate::foreign;
 use crate::lexer::Token;
 use crate::surface::ast::{BinaryOp, BinderKind, Expr, ExprId, Name};
 
@@ -128,6 +129,27 @@ impl Parser<'_> {
             self.binder_indices(kind, made, start);
         }
         holds
+    }
+
+    /// Opens the vector of a function that takes one, where indices stand behind its name: `logsumexp i < n. e` is `logsumexp(gen i < n. e)`, and
+    /// `logsumexp(i < n. e)` as well.
+    pub(super) fn opens_vector(&mut self, word: Span) -> bool {
+        let is_function = self.text.get(word.range()).is_some_and(|name| foreign::OF_VECTOR.contains(&name));
+        if !is_function || self.current.starts_line {
+            return false;
+        }
+        let is_bare = matches!(self.token(), Token::Name | Token::Number { .. }) && self.index_follows();
+        let callee = self.name_at(word);
+        if is_bare {
+            self.open(Frame::OfVector { callee });
+        } else if self.token() == Token::LeftParen && self.body_in_parentheses() {
+            let open = self.advance().span;
+            self.open(Frame::Call { open, close: Token::RightParen, callee, args: Vec::new() });
+        } else {
+            return false;
+        }
+        self.indices(BinderKind::Gen, Made::Itself, None, Vec::new(), word);
+        true
     }
 
     /// Whether the parenthesis here holds a range and behind a point the body, `sum(i < n. x[i])`.

@@ -1,8 +1,10 @@
-//! Places that are the smaller or the larger of two, `u[min(i + 1, n - 1)]`: choices between elements.
+//! Places that are the smaller or the larger of two, `u[min(i + 1, n - 1)]`, or one of two by a condition: choices between elements.
 //!
 //! ```text
 //! u[min(a, b)]          ==  if a <= b then u[a] else u[b]
 //! u[max(a, b) - 1]      ==  if a >= b then u[a - 1] else u[b - 1]
+//! u[abs(a)]             ==  if a >= -a then u[a] else u[-a]
+//! u[if p then a else b] ==  if p then u[a] else u[b]
 //! ```
 //!
 //! Each element is in bounds by what is known on its side.
@@ -16,16 +18,22 @@ const MAX_CHOICES: usize = 32;
 /// How many parts of an index are looked at.
 const MAX_PARTS: usize = 256;
 
-/// A `min` or a `max` in an index.
-struct Extremum {
+/// A `min`, a `max`, an `abs` or an `if` in an index.
+struct Chosen {
     /// The place among the indices.
     at: usize,
     call: ExprId,
-    /// What holds of the first of the two where it is the one.
-    op: BinaryOp,
-    /// The first, and the others.
-    first: ExprId,
-    others: Vec<ExprId>,
+    by: By,
+}
+
+/// What decides between places.
+enum By {
+    /// What holds of the first of several where it is the one, the first, and the others.
+    Extremum(BinaryOp, ExprId, Vec<ExprId>),
+    /// `abs(e)`, which is the larger of `e` and `-e`.
+    Absolute(ExprId),
+    /// `if c then a else b`
+    Condition([ExprId; 3]),
 }
 
 impl Parser<'_> {
@@ -42,11 +50,40 @@ impl Parser<'_> {
 
     /// The access, or the choice; nothing where there are too many elements to choose from. The depth is that of the elements.
     fn choice(&mut self, array: ExprId, indices: &[ExprId], span: Span, left: &mut usize) -> Option<Operand> {
-        let Some(Extremum { at, call, op, first, others }) = self.extremum(indices) else {
+        let Some(Chosen { at, call, by }) = self.chosen(indices) else {
             *left = left.checked_sub(1)?;
             return Some(self.node(Expr::Access { array, indices: indices.to_vec() }, span));
         };
         *left = left.checked_sub(1)?;
+        let (guard, sides) = match by {
+            By::Condition([guard, a, b]) => (self.copied(guard, (guard, guard)), [a, b]),
+            By::Absolute(e) => {
+                let negative = self.copied(e, (e, e));
+                let negative = self.node(Expr::Unary(UnaryOp::Neg, negative), span).id;
+                self.larger(BinaryOp::GreaterEqual, e, vec![negative], span)?
+            }
+            By::Extremum(op, first, others) => self.larger(op, first, others, span)?,
+        };
+        let sides = sides.map(|side| {
+            let mut indices = indices.to_vec();
+            indices[at] = self.copied(indices[at], (call, side));
+            indices
+        });
+        let [then, otherwise] = sides;
+        let then = self.choice(array, &then, span, left)?.id;
+        let otherwise = self.choice(array, &otherwise, span, left)?.id;
+        let callee = Name { text: "select".to_owned(), span };
+        Some(self.node(Expr::Call { callee, args: vec![guard, then, otherwise] }, span))
+    }
+
+    /// What holds where the first of several places is the smallest or the largest, this, and what is the place elsewhere.
+    fn larger(
+        &mut self,
+        op: BinaryOp,
+        first: ExprId,
+        others: Vec<ExprId>,
+        span: Span,
+    ) -> Option<(ExprId, [ExprId; 2])> {
         let mut guard = None;
         for other in &others {
             let [a, b] = [first, *other].map(|side| self.copied(side, (side, side)));
@@ -64,21 +101,11 @@ impl Parser<'_> {
                 self.node(Expr::Call { callee, args: others }, span).id
             }
         };
-        let sides = [first, rest].map(|side| {
-            let mut indices = indices.to_vec();
-            indices[at] = self.copied(indices[at], (call, side));
-            indices
-        });
-        let guard = guard?;
-        let [then, otherwise] = sides;
-        let then = self.choice(array, &then, span, left)?.id;
-        let otherwise = self.choice(array, &otherwise, span, left)?.id;
-        let callee = Name { text: "select".to_owned(), span };
-        Some(self.node(Expr::Call { callee, args: vec![guard, then, otherwise] }, span))
+        Some((guard?, [first, rest]))
     }
 
-    /// The first `min` or `max` of two or more in the arithmetic of some indices. What it takes has none in it, as `min(i, n)` in `max(0, min(i, n))`.
-    fn extremum(&self, indices: &[ExprId]) -> Option<Extremum> {
+    /// The first choice in the arithmetic of some indices. What it takes has none in it, as `min(i, n)` in `max(0, min(i, n))`.
+    fn chosen(&self, indices: &[ExprId]) -> Option<Chosen> {
         for (at, index) in indices.iter().enumerate() {
             let mut stack = vec![*index];
             let mut found = None;
@@ -92,11 +119,21 @@ impl Parser<'_> {
                     Expr::Call { callee, args } if matches!(callee.text.as_str(), "min" | "max") => {
                         let (first, others) = args.split_first().filter(|(_, others)| !others.is_empty())?;
                         let op = if callee.text == "min" { BinaryOp::LessEqual } else { BinaryOp::GreaterEqual };
-                        let others = others.to_vec();
                         stack.extend(args.iter().rev());
                         // One inside is decided first.
-                        found = Some(Extremum { at, call: e, op, first: *first, others });
+                        found = Some(Chosen { at, call: e, by: By::Extremum(op, *first, others.to_vec()) });
                     }
+                    Expr::Call { callee, args } => match (callee.text.as_str(), args.as_slice()) {
+                        ("abs", [of]) if !self.is_declared_function("abs") => {
+                            stack.push(*of);
+                            found = Some(Chosen { at, call: e, by: By::Absolute(*of) });
+                        }
+                        ("select", [guard, a, b]) => {
+                            stack.extend([*b, *a]);
+                            found = Some(Chosen { at, call: e, by: By::Condition([*guard, *a, *b]) });
+                        }
+                        _ => {}
+                    },
                     _ => {}
                 }
             }

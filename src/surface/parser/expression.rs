@@ -225,6 +225,7 @@ impl Parser<'_> {
         match self.token() {
             _ if self.begins_foreign_function(span) => self.foreign_function(span),
             token if !self.current.starts_line && starts_operand(token) && self.is_habit_in_front(span) => None,
+            _ if self.opens_vector(span) => None,
             Token::LeftParen if !self.current.starts_line => match self.made(span) {
                 Some(made) if self.opens_binder(BinderKind::Sum, made, 1, span) => None,
                 _ => self.call(self.name_at(span)),
@@ -694,6 +695,10 @@ impl Parser<'_> {
                 self.node(Expr::Binder { kind, index, extent, body: operand.id }, span)
             }
             Frame::Mean { divisors } => self.mean(operand, divisors),
+            Frame::OfVector { callee } => {
+                let span = callee.span.to(operand.span);
+                self.node(Expr::Call { callee, args: vec![operand.id] }, span)
+            }
             Frame::Restricted { guard, kind, made, summed } => {
                 self.warn_of_body(&summed, made, operand);
                 self.warn_of_zero(kind, operand);

@@ -150,6 +150,10 @@ pub(super) enum Frame {
         /// What it is divided by.
         divisors: Vec<ExprId>,
     },
+    /// The vector of `logsumexp i < n. e`, of a function that takes one.
+    OfVector {
+        callee: Name,
+    },
     /// The body of a binder, or a binder inside, where the lower end of a range holds.
     Restricted {
         guard: ExprId,
@@ -367,6 +371,7 @@ impl Frame {
     pub(super) fn level(&self) -> Option<u8> {
         Some(match self {
             Frame::Body { .. } | Frame::Mean { .. } | Frame::Product { .. } | Frame::Restricted { .. } => 0,
+            Frame::OfVector { .. } => 0,
             Frame::IfElse { .. } => 0,
             Frame::LetBody { .. } | Frame::ScanBody { .. } | Frame::IterateBody { .. } | Frame::FunctionBody { .. } => {
                 0

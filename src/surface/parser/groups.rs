@@ -116,6 +116,9 @@ impl Parser<'_> {
             }
             Frame::Call { callee, open, mut args, .. } => {
                 args.push(operand.id);
+                if self.has_range_as_argument(&callee, &args) {
+                    return self.error_leaf();
+                }
                 self.warn_of_power(&callee, open, &args, end);
                 let span = callee.span.to(end);
                 self.node(Expr::Call { callee, args }, span)

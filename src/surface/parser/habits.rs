@@ -9,7 +9,7 @@ use crate::error::Diagnostic;
 use crate::foreign::{self, MAX_SHOWN, Member};
 use crate::lexer::Token;
 use crate::scalar::Op;
-use crate::surface::ast::{BinderKind, Decl, Expr, ExprId, StorageKind, TypeKind};
+use crate::surface::ast::{BinaryOp, BinderKind, Decl, Expr, ExprId, Name, StorageKind, TypeKind};
 
 /// The word of a binder that is a loop.
 const PRODUCT: &str = "prod";
@@ -39,7 +39,7 @@ impl Parser<'_> {
             Token::Dot if self.current.span.start == operand.span.end => return self.member(),
             Token::Dot if self.is_dot_between() => foreign::DOT,
             Token::Question if !self.current.starts_line => foreign::CHOICE,
-            Token::If if !self.current.starts_line => foreign::CHOICE,
+            Token::If if !self.current.starts_line => return Some(self.condition_behind(operand)),
             _ if self.is_condition() => return Some(self.condition_on_body()),
             // `x -> x^2`
             Token::Arrow => foreign::FUNCTION,
@@ -48,6 +48,24 @@ impl Parser<'_> {
             _ => return None,
         };
         Some(habit.to_owned())
+    }
+
+    /// What to write instead of `x[i] if i > 0`, and of `a if c else b`.
+    fn condition_behind(&self, operand: Operand) -> String {
+        let line = self.text.get(self.current.span.end as usize..).and_then(|text| text.lines().next()).unwrap_or("");
+        let mut value = operand.id;
+        while let Some(Expr::Binder { body, .. }) = self.ast.exprs.get(value) {
+            value = *body;
+        }
+        let value = self.ast.spans.get(value).and_then(|span| self.text.get(span.range())).unwrap_or("");
+        let condition = line.split('#').next().unwrap_or("").trim();
+        let is_short = |text: &str| !text.is_empty() && text.len() <= MAX_SHOWN && !text.contains('\n');
+        let is_balanced = condition.matches(['(', '[']).count() == condition.matches([')', ']']).count();
+        let has_else = condition.split_whitespace().any(|word| word == "else");
+        match has_else || !is_balanced || !is_short(condition) || !is_short(value) {
+            true => foreign::CHOICE.to_owned(),
+            false => foreign::condition_behind(condition, value),
+        }
     }
 
     /// What to write instead of a condition behind the body of a binder.
@@ -60,9 +78,27 @@ impl Parser<'_> {
         foreign::condition(word.unwrap_or("sum"), None)
     }
 
+    /// The index that a condition here is the first to name, which has no range: the `j` of `i < n, j > i`.
+    fn unranged_index(&mut self) -> Option<Name> {
+        let behind = self.lexer.clone().next(&mut Vec::new()).token;
+        let is_compared = matches!(behind, Token::Greater | Token::GreaterEqual | Token::NotEqual);
+        if self.token() != Token::Name || !is_compared {
+            return None;
+        }
+        let name = self.name_at(self.current.span);
+        let is_bound = match self.frames.last() {
+            Some(Frame::Extent { chain, bare, done, .. }) => {
+                let ended = done.iter().map(|bound| &bound.index);
+                chain.iter().map(|link| &link.index).chain(bare).chain(ended).any(|index| index.text == name.text)
+            }
+            _ => true,
+        };
+        (!is_bound && !self.is_known(&name.text)).then_some(name)
+    }
+
     /// What to write instead of a condition on the indices of a binder, whose text is from a place on to the point in front of the body. The last
     /// range that was read ends where `range` ends.
-    fn condition_on_range(&self, from: u32, range: Span) -> String {
+    fn condition_on_range(&self, from: u32, range: Span, unranged: Option<&Name>) -> String {
         let Some(Frame::Extent { kind, made, start, .. }) = self.frames.last() else {
             return foreign::condition("sum", None);
         };
@@ -73,7 +109,11 @@ impl Parser<'_> {
         };
         let ranges = self.text.get(start.end as usize..range.end as usize).map(str::trim);
         let ranges = ranges.filter(|text| text.len() <= MAX_SHOWN && !text.contains(['\n', '(']));
-        foreign::condition(word, ranges.zip(self.text_to_point(from)))
+        let ranges = ranges.map(|text| match unranged {
+            Some(index) => format!("{text}, {} < {}", index.text, self.text.get(range.range()).unwrap_or("n")),
+            None => text.to_owned(),
+        });
+        foreign::condition(word, ranges.as_deref().zip(self.text_to_point(from)))
     }
 
     /// The text from a place on to the point in front of a body, where it is short.
@@ -276,7 +316,7 @@ impl Parser<'_> {
     /// `sum i < n: e` and `sum i < n where p. e`, behind the range.
     pub(super) fn foreign_range(&mut self, operand: Operand) -> Next {
         let help = match self.frames.last() {
-            _ if self.token() != Token::Colon => self.condition_on_range(self.current.span.end, operand.span),
+            _ if self.token() != Token::Colon => self.condition_on_range(self.current.span.end, operand.span, None),
             Some(Frame::ScanInit { .. }) => "the body stands behind a point: `fold t < n, s = e0. e`".to_owned(),
             _ => "the body stands behind a point: `sum i < n. e`".to_owned(),
         };
@@ -289,11 +329,64 @@ impl Parser<'_> {
         self.end_group(Token::Dot, end, operand)
     }
 
+    /// Reports `sum(i < n, e)`, where a range stands among the arguments of a binder as a function.
+    pub(super) fn has_range_as_argument(&mut self, callee: &Name, args: &[ExprId]) -> bool {
+        let is_binder = ["sum", "mean", "prod", "max", "min", "argmax", "argmin"].contains(&callee.text.as_str());
+        let Some((body, ranges)) = args.split_last().filter(|(_, ranges)| is_binder && !ranges.is_empty()) else {
+            return false;
+        };
+        for range in ranges {
+            let Some(Expr::Binary(BinaryOp::Less | BinaryOp::LessEqual, index, _)) = self.ast.exprs.get(*range) else {
+                return false;
+            };
+            let Some(Expr::Name(index)) = self.ast.exprs.get(*index) else { return false };
+            let index = index.clone();
+            if self.is_known(&index) {
+                return false;
+            }
+        }
+        let text = |e: &ExprId| self.in_one_line(self.ast.spans.get(*e).copied().unwrap_or_default());
+        let written = ranges.iter().map(text).collect::<Vec<_>>().join(", ");
+        let help = format!("a range stands in front of a body: `{} {written}. {}`", callee.text, text(body));
+        let message = format!("`{}` takes one tensor, found {} arguments", callee.text, args.len());
+        self.push_diagnostic(Diagnostic::new("wrong-arity", callee.span, message).help(help));
+        true
+    }
+
+    /// Whether places in steps stand here, the `step 2` of `sum i < n step 2. e`.
+    pub(super) fn is_step(&self) -> bool {
+        let behind = self.lexer.clone().next(&mut Vec::new()).token;
+        (self.at_word("step") || self.at_word("by")) && matches!(behind, Token::Number { integer: Some(_), .. })
+    }
+
+    /// `sum i < n step 2. e`, behind the range.
+    pub(super) fn range_in_steps(&mut self, operand: Operand) -> Next {
+        let message = format!("expected an operator, or `.` and the body, found {}", self.found());
+        let behind = self.lexer.clone().next(&mut Vec::new()).token;
+        let index = match self.frames.last() {
+            Some(Frame::Extent { chain, .. }) => chain.last().map_or("i", |link| link.index.text.as_str()),
+            _ => "i",
+        };
+        let help = match (behind, self.text.get(operand.span.range())) {
+            (Token::Number { integer: Some(step), .. }, Some(extent)) if step > 1 => {
+                foreign::in_steps(index, extent, step)
+            }
+            _ => foreign::in_steps(index, "n", 2),
+        };
+        self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+        self.skip_condition(operand)
+    }
+
     /// `sum i < n, i != j. e`, behind the comma.
     pub(super) fn condition_among_ranges(&mut self, operand: Operand) -> Next {
         let message = format!("expected the name of an index, as in `i < n`, found {}", self.found());
-        let help = self.condition_on_range(self.current.span.start, operand.span);
+        let unranged = self.unranged_index();
+        let help = self.condition_on_range(self.current.span.start, operand.span, unranged.as_ref());
         self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+        // It is read on with the range that the sentence gives it.
+        if let (Some(index), Some(Frame::Extent { bare, .. })) = (unranged, self.frames.last_mut()) {
+            bare.push(index);
+        }
         self.skip_condition(operand)
     }
 

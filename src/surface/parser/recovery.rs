@@ -5,10 +5,13 @@ use super::{Operand, Parser, is_decl, starts_operand, symbol_text};
 use crate::error::Diagnostic;
 use crate::foreign;
 use crate::lexer::Token;
-use crate::surface::ast::{BinaryOp, Expr, LoopKind};
+use crate::surface::ast::{BinaryOp, Expr, LoopKind, UnaryOp};
 
 /// What stands for two operands beside each other.
 const PRODUCT: &str = "a product needs its sign: `2 * x`, of matrices and vectors `A @ x`";
+
+/// The same behind a transpose.
+const TRANSPOSED: &str = "a product needs its sign: `A' @ x`, and of two vectors, which are not transposed, `x @ y`";
 
 /// What stands for a comment of another language.
 pub(super) const COMMENTS: &str = "comments begin with `#` or `//` and end with the line";
@@ -37,6 +40,7 @@ impl Parser<'_> {
             Some(Frame::Extent { open: None, .. }) if token == Token::Colon || self.is_condition() => {
                 return self.foreign_range(operand);
             }
+            Some(Frame::Extent { open: None, .. }) if self.is_step() => return self.range_in_steps(operand),
             Some(Frame::Extent { open: None, .. }) if starts_operand(token) => {
                 self.report_open_group();
                 return self.end_group(Token::Dot, self.current.span, operand);
@@ -120,14 +124,47 @@ impl Parser<'_> {
         }
         let name = match self.ast.exprs.get(last) {
             Some(Expr::Name(name)) if name != "pi" => name.clone(),
+            Some(Expr::Unary(UnaryOp::Transpose, _)) => return Some(TRANSPOSED.to_owned()),
             _ => return Some(PRODUCT.to_owned()),
         };
+        // `x' y`
+        if let Some(name) = name.strip_suffix('\'')
+            && self.is_known(name)
+        {
+            return Some(TRANSPOSED.to_owned());
+        }
+        if let Some(help) = self.binder_meant(&name) {
+            return Some(help);
+        }
         Some(match self.is_known(&name) {
             true => PRODUCT.to_owned(),
             false => format!(
                 "`{name}` means nothing here: a program is declarations, such as `param x : [n] real`, and behind them one expression"
             ),
         })
+    }
+
+    /// What to write instead of `std i < n. e`, where the name in front of what stands here is no binder.
+    fn binder_meant(&self, name: &str) -> Option<String> {
+        if !self.index_follows() {
+            return None;
+        }
+        let text = self.text.get(self.current.span.start as usize..)?.lines().next()?;
+        let (range, body) = text.split_once('.')?;
+        let mut depth = 0usize;
+        let closes = body.find(|c: char| match c {
+            '(' | '[' => {
+                depth += 1;
+                false
+            }
+            ')' | ']' => {
+                depth = depth.wrapping_sub(1);
+                depth == usize::MAX
+            }
+            _ => false,
+        });
+        let body = body.get(..closes.unwrap_or(body.len()))?;
+        foreign::binder(name, range.trim(), body.trim())
     }
 
     /// What may be behind an operand.
@@ -241,6 +278,14 @@ impl Parser<'_> {
         {
             self.report(diagnostic.help(format!("a parameter is declared as in `param {name} : [n] real`")));
             self.ast.body = Some(self.error_leaf().id);
+            return;
+        }
+        if self.token() == Token::Comma {
+            let line =
+                body.and_then(|body| self.text.get(body.span.start as usize..)).and_then(|text| text.lines().next());
+            let results =
+                line.map(str::trim).filter(|line| line.len() <= foreign::MAX_SHOWN && !line.contains(['#', ';']));
+            self.report(diagnostic.help(foreign::results(results.unwrap_or("a, b"))));
             return;
         }
         if starts_operand(self.token()) && !self.current.starts_line {

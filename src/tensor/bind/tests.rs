@@ -380,7 +380,7 @@ fn bind_finds_out_how_many_targets_a_map_may_have() {
         error(|inputs| _ = inputs.map("E", &[2], vec![0, 1])),
     ];
     let starts = [
-        "to: entry 0 has coordinate 3 on axis 1",
+        "to: the target 0 of this map is 3, and its targets are below 3",
         "to: ",
         "at: axis 0 has length 2, but p is 3",
         "to: expected a tensor of the shape [p], found a tensor of the shape [1, 2]",

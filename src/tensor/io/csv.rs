@@ -57,7 +57,7 @@ pub fn parse(subject: &str, bytes: &[u8]) -> Result<Table> {
             match number {
                 Ok(x) => data.push(x),
                 Err(message) => {
-                    let apart = if field.contains(&b';') { "; numbers are set apart by commas" } else { "" };
+                    let apart = if is_several(field) { "; numbers are set apart by commas" } else { "" };
                     problem = problem.or(Some(format!("column {}: {message}{apart}", k + 1)));
                 }
             }
@@ -117,6 +117,14 @@ fn misquoted(bytes: &[u8]) -> Option<(u64, &'static str)> {
         begins = false;
     }
     None
+}
+
+/// Whether a field holds numbers that are set apart by other signs than commas.
+fn is_several(field: &[u8]) -> bool {
+    let mut parts = field.split(|byte| matches!(byte, b';' | b'\t' | b' ')).filter(|part| !part.is_empty());
+    let starts_number =
+        |part: &[u8]| part.first().is_some_and(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.'));
+    field.contains(&b';') || parts.next().is_some_and(starts_number) && parts.next().is_some_and(starts_number)
 }
 
 /// Whether a line without numbers names columns: it has a name, and no field that is meant as a number. Names may be missing.

@@ -82,7 +82,7 @@ impl FileValue {
         match self {
             FileValue::Csr(csr) => Ok(csr),
             FileValue::Coo(coo) => csr_from_file(&coo, subject),
-            other => Err(other.mismatch(subject, "a sparse matrix (.mtx, .tns)")),
+            other => Err(other.mismatch(subject, "a sparse matrix (.mtx, .tns, or .npz of SciPy)")),
         }
     }
 
@@ -94,7 +94,7 @@ impl FileValue {
         match self {
             FileValue::Coo(coo) => Ok(coo),
             FileValue::Csr(csr) => Ok(Coo::from(&csr)),
-            other => Err(other.mismatch(subject, "a sparse tensor (.tns, .mtx)")),
+            other => Err(other.mismatch(subject, "a sparse tensor (.tns, .mtx, or .npz of SciPy)")),
         }
     }
 

@@ -705,13 +705,22 @@ fn file_values_go_to_what_the_program_declares() {
         assert!(bindings.relations().values().all(|r| r.contains(&[1, 0])));
     }
     let refuse = |name: &str, value| Inputs::new().file_value(&signature, name, value).unwrap_err().to_string();
-    assert_eq!(refuse("A", table()), "A: expected a sparse matrix (.mtx, .tns), found a dense tensor");
-    assert_eq!(refuse("C", table()), "C: expected a sparse tensor (.tns, .mtx), found a dense tensor");
+    assert_eq!(
+        refuse("A", table()),
+        "A: expected a sparse matrix (.mtx, .tns, or .npz of SciPy), found a dense tensor"
+    );
+    assert_eq!(
+        refuse("C", table()),
+        "C: expected a sparse tensor (.tns, .mtx, or .npz of SciPy), found a dense tensor"
+    );
     let wide = read("tns", b"# shape: 2 4000000000\n2 1 5\n");
     assert_eq!(refuse("C", wide), "C: 4000000000 columns with 1 entries are too many for csc; declare it coo");
     let long = read("tns", b"# shape: 8000000000 2\n2 1 5\n");
     assert_eq!(refuse("C", long), "C: axis 0 has length 8000000000, the limit is 4294967296");
-    assert_eq!(refuse("T", table()), "T: expected a sparse tensor (.tns, .mtx), found a dense tensor");
+    assert_eq!(
+        refuse("T", table()),
+        "T: expected a sparse tensor (.tns, .mtx, or .npz of SciPy), found a dense tensor"
+    );
     assert_eq!(refuse("x", mtx()), "x: expected a dense tensor (.npy, .csv), found a sparse matrix");
     assert_eq!(refuse("E", read("csv", b"0,1\n2,0\n")), "E: element 2 is 2; a relation has elements 0 and 1 only");
 }

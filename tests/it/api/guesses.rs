@@ -52,7 +52,7 @@ fn labels_and_sizes_are_integers() -> Outcome {
     for (name, value, complaint) in [
         ("y", vec![0.5, 0.0], "y: the targets of a map are integers from 0 on, one for each source"),
         ("y", vec![-1.0, 0.0], "y: the targets of a map are integers from 0 on, one for each source"),
-        ("y", vec![2.0, 0.0], "y: entry 0 has coordinate 2"),
+        ("y", vec![2.0, 0.0], "y: the target 0 of this map is 2"),
         ("y", vec![0.0], "y: axis 0 has length 1"),
     ] {
         let mut inputs = inputs! { "Z" => z, "y" => [1, 0], "first" => 1, "T" => 3 };
