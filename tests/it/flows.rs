@@ -11,6 +11,7 @@ mod fixpoints;
 mod functions;
 mod invariant;
 mod jacobians;
+mod patterned;
 pub mod programs;
 mod random;
 mod steps;
