@@ -281,7 +281,7 @@ const FUNCTIONS: Sentences = &[
         &["int", "trunc"],
         "reals cannot be rounded to indices: these come in by a `map`; indices divide, as in `gen i < n. x[i // 2]`",
     ),
-    (&["detach", "lax_stop_gradient"], "what derivatives take for a number is `stop_gradient(x[i])`"),
+    (&["detach", "lax_stop_gradient"], "it is `gen i < n. stop_gradient(x[i])`"),
     (&["softmin"], "it is `softmax(-x)`"),
     (&["softsign"], "it is `x / (1 + abs(x))`"),
     (&["sinc"], "it is `if s = 0 then 1 else sin(pi * s) / (pi * s)`"),

@@ -23,6 +23,8 @@
 //!
 //! Of sums along the columns of a matrix in CSR, whose terms may be [in bins](super::bins), a few become one loop.
 //!
+//! A sum over nothing but what a loop before has [counted](counted) is added up with the count.
+//!
 //! A sum over a few values inside of one of them, as a distance of points, becomes statements if they can be one then. Tests of the same condition
 //! become one test before, so that what is behind it for each coordinate of a place is beside each other.
 //!
@@ -31,6 +33,8 @@
 //! some axis, or lie in steps that never meet or at two constants, or, of loops around others, have the index on the same axis: then only equal
 //! iterations meet, in the order of before. Of what is between the two, numbers that the second loop needs move before the first one; they are not
 //! loaded from what is written in between or by the first one, nor read what changes there. Each sum keeps the order of its summands.
+
+mod counted;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,11 +66,12 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
 }
 
 fn merge(nest: &mut Nest, signature: &Signature, arrays: &Arena<ArrayId, Array>) -> Result<()> {
+    let counted = counted::with_counts(nest)?;
     // So that tests of what is found are alike.
     find_once(nest)?;
     let vectors = vectors(nest);
     let names = Fresh::after(&nest.body);
-    let mut pass = Pass { signature, arrays, vectors, names, vector: None, merged: 0 };
+    let mut pass = Pass { signature, arrays, vectors, names, vector: None, merged: counted };
     let mut body = std::mem::take(&mut nest.body);
     pass.sums(&mut body)?;
     pass.body(&mut body)?;

@@ -10,7 +10,7 @@
 //! | innermost over the entries of a relation, adds to a register, of some neighbours | 8 | rows are short, and lanes are added up after each |
 //! | innermost, stores only | 32, or 8 over entries or with functions | |
 //! | innermost, stores only, of much arithmetic on numbers from places far apart | 8 | a vector of each number |
-//! | around short loops alone, where numbers are a few places apart and nothing inside has lanes | 16 | the short loops are unrolled |
+//! | around loops, where numbers are a few places apart and nothing inside has lanes | 16 | as a convolution with a stride has them: a vector of each is loaded once for several rows |
 //!
 //! These have no lanes:
 //! - a loop whose inner bounds, tests or searches differ from lane to lane, or that looks for an extremum;
@@ -559,10 +559,10 @@ fn choose(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Op
     }
 }
 
-/// The lanes of a loop around short ones alone, in which nothing else has any, where numbers are a few places apart: those of a pooling.
+/// The lanes of a loop around others, in which nothing else has any, where numbers are a few places apart: those of a pooling, or a convolution with a stride.
 fn near(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Option<u32> {
     let mut seen = Seen::new(plan, index);
-    let can = seen.body(body) && seen.has_loops && seen.only_short && seen.near > 0 && seen.far == seen.near;
+    let can = seen.body(body) && seen.has_loops && seen.near > 0 && seen.far == seen.near;
     (can && !is_short(domain) && matches!(domain.whole_of(), Domain::Range { .. }))
         .then_some(if seen.has_calls || seen.sums >= MANY_SUMS { VECTOR } else { LANES_OF_SUMS })
 }

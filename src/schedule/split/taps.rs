@@ -26,8 +26,7 @@
 //! **Why it is right.** Each value of the index is in one of the loops, with the same statements, and each sum keeps its order. Iterations are in
 //! another order only where they change no register outside, and store what no other one reads or stores.
 //!
-//! **Where it is done.** Strides: in loops inside of others, so that nests over the same rows go on to be joined, around sums over a few places alone
-//! where they store. Borders: in such a loop that stores or adds up in its body itself, the one along a row.
+//! **Where it is done.** Strides: in loops inside of others, so that nests over the same rows go on to be joined. Borders: in such a loop that stores or adds up in its body itself, the one along a row.
 
 use super::super::machine::{FEW, PIECES_STATEMENTS, SHORT};
 use super::innermost::in_loops;
@@ -181,7 +180,7 @@ impl Cutter {
         let copied = size(body).saturating_mul(usize::try_from(step).unwrap_or(usize::MAX));
         let adds_up = changes_outside(body);
         let is_whole = upper.divisor == 1 && (from == 0 || !adds_up);
-        if !is_whole || copied > PIECES_STATEMENTS || !adds_up && has_long_sum(*index, body) {
+        if !is_whole || copied > PIECES_STATEMENTS {
             return Ok(None);
         }
         let ends = (0..step)
@@ -349,21 +348,6 @@ impl Cutter {
         }
         Ok(out)
     }
-}
-
-/// Whether a sum inside is neither over a few places nor over those next to that of the index: with it products are computed in blocks of registers,
-/// for which a loop that stores them has to stay whole.
-fn has_long_sum(index: IndexId, body: &[Stmt]) -> bool {
-    let mut any = false;
-    let mut look = |stmt: &Stmt| {
-        if let Stmt::For { domain: domain @ Domain::Range { lower, upper }, body, .. } = stmt {
-            let mut follows = false;
-            domain.visit_affine(&mut |a| follows |= a.mentions(index));
-            any |= !follows && !Sum { lower, upper }.is_few() && changes_outside(body);
-        }
-    };
-    body.iter().for_each(|stmt| stmt.visit(&mut look));
-    any
 }
 
 fn range(from: Affine, to: Bound) -> Domain {
