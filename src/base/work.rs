@@ -17,7 +17,7 @@
 //! ```text
 //!   checking               takes at most  BASE + PER_EXPRESSION * n  units, and gives at most  TERMS + TERMS_PER_EXPRESSION * n  terms
 //!   each pass after it     takes at most  BASE + PER_TERM * t        units, t being the terms or statements that it starts from
-//!   all that succeed       take at most   2^33 + 2^12 * (n + 64 * t) units, t being the most that one of them starts from
+//!   all that succeed       take at most   2^33 + 2^12 * (n + 72 * t) units, t being the most that one of them starts from
 //! ```
 //!
 //! and each at most [`SLACK`] more, for a loop looks at its budget once a round; but most passes over loops look at it when they end. From a text

@@ -343,6 +343,10 @@ fn passes_keep_programs() {
         include_str!("../growth/masked_logsumexp.iv"),
         include_str!("../growth/softplus_of_all.iv"),
         include_str!("../growth/groups_of_all.iv"),
+        include_str!("../growth/ratings.iv"),
+        include_str!("../growth/no_sooner.iv"),
+        "param x : [h + 2, w + 2] real\nlet f = [1, 2, 1]\nlet t = gen i < h + 2, j < w. sum b < 3. f[b] * x[i, j + b]
+         sum i < h, j < w. (sum a < 3. f[a] * t[i + a, j])^2",
         "param x : [n, m] real\nsum i < n, j < m. (sum a < n, b < m. [a <= i and j <= b] * x[a, b])^2",
         "param x : [h, w] real\nparam s : real
          let e = gen i < h, j < w, a < 3, b < 3. [1 <= i + a and i + a <= h and 1 <= j + b and j + b <= w] * exp(-(x[i, j] - x[i + a - 1, j + b - 1])^2 / s)
