@@ -345,8 +345,6 @@ fn passes_keep_programs() {
         include_str!("../growth/groups_of_all.iv"),
         include_str!("../growth/ratings.iv"),
         include_str!("../growth/no_sooner.iv"),
-        "param x : [h + 2, w + 2] real\nlet f = [1, 2, 1]\nlet t = gen i < h + 2, j < w. sum b < 3. f[b] * x[i, j + b]
-         sum i < h, j < w. (sum a < 3. f[a] * t[i + a, j])^2",
         "param x : [n, m] real\nsum i < n, j < m. (sum a < n, b < m. [a <= i and j <= b] * x[a, b])^2",
         "param x : [h, w] real\nparam s : real
          let e = gen i < h, j < w, a < 3, b < 3. [1 <= i + a and i + a <= h and 1 <= j + b and j + b <= w] * exp(-(x[i, j] - x[i + a - 1, j + b - 1])^2 / s)
@@ -361,6 +359,9 @@ fn passes_keep_programs() {
     let layers = include_str!("../programs/k06_graph_convolution.iv");
     let function = compile(layers).simplify().expect("it is simplified");
     judge("k06, simplified", &function, &fitting(&function, 5, &mut Numbers::new(5, true)), &mut changes);
+    // A filter, in the order that simplification leaves it in.
+    let filter = compile(include_str!("../prepared/exchange-sums.filters.iv")).simplify().expect("it is simplified");
+    judge("a filter, simplified", &filter, &fitting(&filter, 5, &mut Numbers::new(5, true)), &mut changes);
     println!("{changes:?}");
     let names = prepare::PASSES.iter().map(|pass| pass.name).chain(PASSES.iter().map(|pass| pass.name));
     // Blocks of rows are judged beside programs with loops over time.
