@@ -239,9 +239,11 @@ impl Function {
         found: Simplified,
         stages: &mut Stages<'_>,
     ) -> Result<Simplified> {
-        let is_derived_once = matches!(request.mode, Mode::Forward | Mode::Adjoint | Mode::Gradient);
+        if !matches!(request.mode, Mode::Forward | Mode::Adjoint | Mode::Gradient) {
+            return Ok(found);
+        }
         let power = power_of_work(&found.program)?;
-        if !is_derived_once || power <= power_of_data(&found.program) {
+        if power <= power_of_data(&found.program) {
             return Ok(found);
         }
         let strict = simplify::Options { finite_data: false, ..options.clone() };

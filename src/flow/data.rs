@@ -301,6 +301,29 @@ pub(super) fn with_scans(
     Ok(out)
 }
 
+/// Statements with other leaves: `change` gives what stands for a leaf within the loops around it.
+// Scans nest to a bounded depth.
+pub(super) fn with_leaves(
+    body: &[Stmt],
+    loops: &mut Loops,
+    change: &mut dyn FnMut(&Leaf, &Loops) -> Result<Leaf>,
+) -> Result<Vec<Stmt>> {
+    let mut out = Vec::with_capacity(body.len());
+    for stmt in body {
+        out.push(match stmt {
+            Stmt::Leaf(leaf) => Stmt::Leaf(change(leaf, loops)?),
+            Stmt::Call(call) => Stmt::Call(call.clone()),
+            Stmt::Scan(scan) => {
+                loops.push((scan.index, scan.steps.clone()));
+                let body = with_leaves(&scan.body, loops, change)?;
+                loops.pop();
+                Stmt::Scan(Scan { body, ..scan.clone() })
+            }
+        });
+    }
+    Ok(out)
+}
+
 impl Scan {
     /// Where the last state is in its path.
     pub fn last_place(&self) -> Size {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::build::Builder;
-use super::data::{Leaf, Loops, Program, Scan, Stmt, free_name};
+use super::data::{Leaf, Loops, Program, free_name, with_leaves};
 use super::leaf::Joined;
 use crate::base::ParamId;
 use crate::diff::expand_partials;
@@ -26,28 +26,10 @@ pub(super) fn extended(program: &Program, params: &[(String, TypeId, Storage)]) 
     }
     let program = Program { signature: Arc::new(signature), frame: Arc::new(frame), ..program.clone() };
     let flow = Builder::resume(&program);
-    let body = block(&flow, &program.body, &mut Vec::new())?;
+    let body = with_leaves(&program.body, &mut Loops::new(), &mut |leaf, loops| {
+        let mut joined = Joined::new(&flow);
+        joined.leaf(&Leaf { program: expand_partials(&leaf.program)?, ..leaf.clone() }, &BTreeMap::new())?;
+        joined.finish(&flow, loops, leaf.gives.clone())
+    })?;
     Ok((Program { body, ..program }, added))
-}
-
-// Scans nest to a bounded depth.
-fn block(flow: &Builder, body: &[Stmt], loops: &mut Loops) -> Result<Vec<Stmt>> {
-    let mut out = Vec::with_capacity(body.len());
-    for stmt in body {
-        out.push(match stmt {
-            Stmt::Leaf(leaf) => {
-                let mut joined = Joined::new(flow);
-                joined.leaf(&Leaf { program: expand_partials(&leaf.program)?, ..leaf.clone() }, &BTreeMap::new())?;
-                Stmt::Leaf(joined.finish(flow, loops, leaf.gives.clone())?)
-            }
-            Stmt::Call(call) => Stmt::Call(call.clone()),
-            Stmt::Scan(scan) => {
-                loops.push((scan.index, scan.steps.clone()));
-                let body = block(flow, &scan.body, loops)?;
-                loops.pop();
-                Stmt::Scan(Scan { body, ..scan.clone() })
-            }
-        });
-    }
-    Ok(out)
 }

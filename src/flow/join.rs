@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::Builder;
-use super::data::{Call, Leaf, Loops, Program, Scan, State, Stmt, ValueId};
+use super::data::{Call, Leaf, Loops, Program, Scan, State, Stmt, ValueId, with_leaves};
 use super::leaf::{Joined, only, with_program};
 use crate::base::{Id, IndexId, VarId};
 use crate::error::Result;
@@ -155,31 +155,10 @@ pub fn map_leaves(
     other: &mut dyn FnMut(&tssa::Program) -> Result<tssa::Program>,
 ) -> Result<Program> {
     let flow = Builder::resume(program);
-    let body = map_block(&flow, &program.body, &mut Vec::new(), other)?;
+    let body = with_leaves(&program.body, &mut Loops::new(), &mut |leaf, loops| {
+        with_program(leaf, other(&leaf.program)?, &flow, loops)
+    })?;
     Ok(flow.finish(body, program.outputs.clone()))
-}
-
-// Scans nest to a bounded depth.
-fn map_block(
-    flow: &Builder,
-    body: &[Stmt],
-    loops: &mut Loops,
-    other: &mut dyn FnMut(&tssa::Program) -> Result<tssa::Program>,
-) -> Result<Vec<Stmt>> {
-    let mut out = Vec::with_capacity(body.len());
-    for stmt in body {
-        out.push(match stmt {
-            Stmt::Leaf(leaf) => Stmt::Leaf(with_program(leaf, other(&leaf.program)?, flow, loops)?),
-            Stmt::Call(call) => Stmt::Call(call.clone()),
-            Stmt::Scan(scan) => {
-                loops.push((scan.index, scan.steps.clone()));
-                let body = map_block(flow, &scan.body, loops, other)?;
-                loops.pop();
-                Stmt::Scan(Scan { body, ..scan.clone() })
-            }
-        });
-    }
-    Ok(out)
 }
 
 /// The statements that give something needed, and no more of it. What they read is needed as well.

@@ -16,13 +16,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::build::Builder;
-use super::data::{Leaf, Loops, Program, Scan, Stmt, ValueId};
+use super::data::{Leaf, Loops, Program, Stmt, ValueId, with_leaves};
 use crate::base::{Id, RelationId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, RelationRef};
-use crate::scalar::{Function, Op, Primitive};
 use crate::solver::Relations;
-use crate::tssa::patterns::patterns;
+use crate::tssa::patterns::{Pattern, patterns_of_numbers};
 use crate::tssa::{self, Operand, Rhs};
 use crate::ty::Storage;
 
@@ -33,10 +32,10 @@ use crate::ty::Storage;
 pub fn on_patterns(program: &Program) -> Result<Program> {
     let mut found: BTreeMap<ValueId, RelationId> = BTreeMap::new();
     for leaf in program.body.iter().filter_map(as_leaf) {
-        let zero_outside = zero_outside(&leaf.program);
+        let known = patterns_of_numbers(&leaf.program);
         for (x, output) in leaf.gives.iter().zip(&leaf.program.outputs) {
-            let relation = output.leaves.first().and_then(|var| zero_outside[*var].first());
-            found.extend(relation.filter(|_| output.storage == Storage::Dense).map(|relation| (*x, *relation)));
+            let relation = output.leaves.first().and_then(|var| zero_outside(&leaf.program, *var, &known));
+            found.extend(relation.filter(|_| output.storage == Storage::Dense).map(|relation| (*x, relation)));
         }
     }
     let dense = dense(program);
@@ -49,7 +48,7 @@ pub fn on_patterns(program: &Program) -> Result<Program> {
         let rank = flow.dims(*x)?.len();
         flow.store(*x, Storage::computed(rank, *relation));
     }
-    let body = block(&flow, &program.body, &mut Loops::new())?;
+    let body = with_leaves(&program.body, &mut Loops::new(), &mut |leaf, loops| stored(&flow, leaf, loops))?;
     Ok(flow.finish(body, program.outputs.clone()))
 }
 
@@ -78,51 +77,12 @@ fn dense(program: &Program) -> BTreeSet<ValueId> {
     dense
 }
 
-/// The relations over all axes of each tensor, in their order, outside of which it is zero where it is a number.
-fn zero_outside(program: &tssa::Program) -> SideTable<VarId, Vec<RelationId>> {
-    let exactly = patterns(program);
-    let mut found: SideTable<VarId, Vec<RelationId>> = SideTable::new(program.stmts.len(), Vec::new());
-    for (x, stmt) in program.stmts.iter() {
-        let rank = stmt.dims.len();
-        let is_whole = |axes: &[usize]| axes.iter().copied().eq(0..rank);
-        let is_map = |relation: RelationId| program.signature.is_map(RelationRef::Input(relation));
-        let own = exactly[x].iter().filter(|pattern| is_whole(&pattern.axes) && !is_map(pattern.relation));
-        let mut relations: Vec<RelationId> = own.map(|pattern| pattern.relation).collect();
-        let is_read_whole = |x: &&Operand| x.indices.iter().map(|i| i.index()).eq(0..rank);
-        match &stmt.rhs {
-            Rhs::Map { function: Function::Value(Primitive::Op(op)), args, .. } => {
-                let keeps_zero = *op == Op::Div || op.arity() == 1 && op.facts().zero;
-                relations.extend(args.first().filter(|_| keeps_zero).into_iter().flat_map(|y| &found[*y]));
-            }
-            Rhs::Add([(_, y), (_, z)]) => {
-                relations.extend(found[*y].iter().filter(|relation| found[*z].contains(relation)));
-            }
-            Rhs::Contract { sums, operands, .. } if sums.is_empty() => {
-                relations.extend(operands.iter().filter(is_read_whole).flat_map(|y| &found[y.var]));
-            }
-            Rhs::Input { .. } | Rhs::Number(_) | Rhs::Map { .. } | Rhs::Contract { .. } => {}
-        }
-        found.set(x, relations);
-    }
-    found
-}
-
-// Scans nest to a bounded depth.
-fn block(flow: &Builder, body: &[Stmt], loops: &mut Loops) -> Result<Vec<Stmt>> {
-    let mut out = Vec::with_capacity(body.len());
-    for stmt in body {
-        out.push(match stmt {
-            Stmt::Leaf(leaf) => Stmt::Leaf(stored(flow, leaf, loops)?),
-            Stmt::Call(call) => Stmt::Call(call.clone()),
-            Stmt::Scan(scan) => {
-                loops.push((scan.index, scan.steps.clone()));
-                let body = block(flow, &scan.body, loops)?;
-                loops.pop();
-                Stmt::Scan(Scan { body, ..scan.clone() })
-            }
-        });
-    }
-    Ok(out)
+/// The relation over all axes of a tensor, in their order, outside of which it is zero where it is a number.
+fn zero_outside(program: &tssa::Program, x: VarId, known: &SideTable<VarId, Vec<Pattern>>) -> Option<RelationId> {
+    let rank = program.stmts[x].dims.len();
+    let is_map = |relation: RelationId| program.signature.is_map(RelationRef::Input(relation));
+    let is_whole = |p: &&Pattern| p.axes.iter().copied().eq(0..rank) && !is_map(p.relation);
+    known[x].iter().find(is_whole).map(|p| p.relation)
 }
 
 /// The leaf with what it takes and gives as it is stored now.

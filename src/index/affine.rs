@@ -212,6 +212,13 @@ impl Affine {
         self.terms.iter().all(|(v, _)| matches!(v, Var::Size(_)))
     }
 
+    /// Whether a map is applied.
+    pub fn applies_map(&self) -> bool {
+        let mut found = false;
+        self.visit(&mut |v| found |= matches!(v, Var::Apply(_)));
+        found
+    }
+
     /// Whether an index occurs, be it in the source of a map.
     pub fn has_indices(&self) -> bool {
         let mut found = false;

@@ -505,6 +505,13 @@ impl Pred {
         self.visit_computed_at(&mut |x, _| visit(x));
     }
 
+    /// Whether it is about the target of a map.
+    pub fn applies_map(&self) -> bool {
+        let mut found = false;
+        self.visit_affine(&mut |a| found |= a.applies_map());
+        found
+    }
+
     /// Whether a tensor is read as a relation.
     pub fn reads_computed(&self) -> bool {
         let mut found = false;

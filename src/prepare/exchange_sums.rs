@@ -20,18 +20,16 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use super::Scope;
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::Result;
-use crate::index::{Pred, Size};
+use crate::index::Pred;
 use crate::solver::estimate::{Growth, Hints, points};
 use crate::solver::exists_all;
 use crate::tssa::{Builder, OpenStmt, Operand, Program, Rhs, Stmt};
 
 /// How often the sums of a program change places: those along the last of three axes do so twice.
 const MAX_ROUNDS: usize = 4;
-
-/// Indices with their ranges.
-type Scope = Vec<(IndexId, Size)>;
 
 /// The program in which sums along first axes come first.
 pub(super) fn exchanged(program: &Program) -> Result<Cow<'_, Program>> {

@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
+use super::Scope;
 use crate::base::{Id, IndexId, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, Size};
@@ -27,9 +28,6 @@ use crate::tssa::{Builder, OpenStmt, Operand, Program, Rhs, Stmt};
 
 /// How often tables go: what is made of one may be another.
 const MAX_ROUNDS: usize = 4;
-
-/// Indices with their ranges.
-type Scope = Vec<(IndexId, Size)>;
 
 /// The program without such tables.
 pub(super) fn inlined(program: &Program) -> Result<Cow<'_, Program>> {

@@ -38,8 +38,9 @@ mod unions;
 
 use std::borrow::Cow;
 
-use crate::base::work;
+use crate::base::{IndexId, work};
 use crate::error::Result;
+use crate::index::Size;
 use crate::stages::{Exactness, Stages};
 use crate::tssa::Program;
 
@@ -53,6 +54,9 @@ pub struct Prepared {
     /// The same with all of its guards, and before functions were shared: the supports of results are read off it.
     pub unshared: Program,
 }
+
+/// Indices with their ranges.
+type Scope = Vec<(IndexId, Size)>;
 
 /// A program for one that means the same.
 type Rewrite = for<'a> fn(&'a Program) -> Result<Cow<'a, Program>>;

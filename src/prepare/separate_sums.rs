@@ -21,18 +21,16 @@
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
+use super::Scope;
 use super::exchange_sums::{is_of_literals, some};
 use crate::base::{Id, IndexId};
 use crate::error::Result;
-use crate::index::{Pred, Size};
+use crate::index::Pred;
 use crate::solver::estimate::{Growth, Hints, points};
 use crate::tssa::{Builder, OpenStmt, Operand, Program, Rhs, Stmt};
 
 /// How many factors of a weight are told apart.
 const MAX_FACTORS: usize = 8;
-
-/// Indices with their ranges.
-type Scope = Vec<(IndexId, Size)>;
 
 /// The program in which such sums are statements of their own.
 pub(super) fn separated(program: &Program) -> Result<Cow<'_, Program>> {
@@ -51,10 +49,7 @@ pub(super) fn separated(program: &Program) -> Result<Cow<'_, Program>> {
             found = true;
             open = part.apart(builder, &open)?;
         }
-        match open.rhs {
-            Rhs::Contract { guard, operands, .. } => builder.contract(&open.gens, &open.sums, guard, operands),
-            _ => builder.push(stmt),
-        }
+        builder.close(open)
     })?;
     Ok(if found { Cow::Owned(builder.finish(outputs).prune()?) } else { Cow::Borrowed(program) })
 }

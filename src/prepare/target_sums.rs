@@ -18,6 +18,7 @@
 
 use std::borrow::Cow;
 
+use super::Scope;
 use super::needs::has_maps;
 use crate::base::{Id, IndexId, RelationId};
 use crate::error::Result;
@@ -26,9 +27,6 @@ use crate::scalar::Number;
 use crate::tssa::patterns::Pattern;
 use crate::tssa::{Builder, OpenStmt, Operand, Program, Rhs, Stmt};
 use crate::ty::Signature;
-
-/// Indices with their ranges.
-type Scope = Vec<(IndexId, Size)>;
 
 /// The program in which targets are asked so.
 pub(super) fn by_target(program: &Program) -> Result<Cow<'_, Program>> {
@@ -52,10 +50,7 @@ pub(super) fn by_target(program: &Program) -> Result<Cow<'_, Program>> {
             found = true;
             open = target.apart(builder, open)?;
         }
-        match open.rhs {
-            Rhs::Contract { guard, operands, .. } => builder.contract(&open.gens, &open.sums, guard, operands),
-            _ => builder.push(stmt),
-        }
+        builder.close(open)
     })?;
     Ok(if found { Cow::Owned(builder.finish(outputs).prune()?) } else { Cow::Borrowed(program) })
 }

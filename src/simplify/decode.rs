@@ -419,7 +419,8 @@ impl Decoder<'_> {
 
     /// What is asked at a target of a map is asked at the index that this is.
     fn guards_at_targets(&mut self, found: &mut Operands) -> Result<()> {
-        let (asked, plain): (Vec<Pred>, Vec<Pred>) = std::mem::take(&mut found.guard).into_iter().partition(applies);
+        let (asked, plain): (Vec<Pred>, Vec<Pred>) =
+            std::mem::take(&mut found.guard).into_iter().partition(Pred::applies_map);
         found.guard = plain;
         for p in asked {
             let p = match p {
@@ -501,25 +502,12 @@ pub(super) enum Limitation {
 pub(super) fn limitation(program: &Program) -> Option<Limitation> {
     program.stmts.values().find_map(|stmt| {
         let is_applied = match &stmt.rhs {
-            Rhs::Number(Number::Index(a)) => has_application(a),
-            rhs => rhs.guards().any(applies),
+            Rhs::Number(Number::Index(a)) => a.applies_map(),
+            rhs => rhs.guards().any(Pred::applies_map),
         };
         let deep = stmt.rhs.guards().any(|p| p.nesting() > Pred::MAX_NESTING);
         is_applied.then_some(Limitation::AppliesMap).or(deep.then_some(Limitation::NestsTooDeep))
     })
-}
-
-/// Whether a predicate is about the target of a map.
-fn applies(p: &Pred) -> bool {
-    let mut found = false;
-    p.visit_affine(&mut |a| found |= has_application(a));
-    found
-}
-
-fn has_application(a: &Affine) -> bool {
-    let mut found = false;
-    a.visit(&mut |v| found |= matches!(v, Var::Apply(_)));
-    found
 }
 
 /// The most axes, though not all, that two terms have between them.

@@ -17,7 +17,7 @@ use super::matching::{Context, Goal, Match, Subject, matches};
 use super::rule::{Mode, Rule, Tier};
 use crate::base::work;
 use crate::error::Result;
-use crate::index::{Pred, Var};
+use crate::index::Pred;
 use crate::scalar::{Function, Parity};
 
 /// How many rules one expression may be rewritten by while it is normalised.
@@ -316,7 +316,7 @@ fn replacement(graph: &mut Graph<'_>, rule: &Rule, around: &Scope, one: &mut Mat
 /// Guards cannot mention the target of a map; what the range of the map implies goes.
 fn without_targets(graph: &mut Graph<'_>, scope: &Scope, e: Expr) -> Result<Expr> {
     match e {
-        Expr::Product(product) if mentions_target(&product.guard) => {
+        Expr::Product(product) if product.guard.applies_map() => {
             let Product { sums, guard, factors } = Rc::unwrap_or_clone(product);
             let inner: Scope = scope.iter().chain(&sums).cloned().collect();
             let guard = graph.given(&inner, &Pred::True, &guard)?;
@@ -326,22 +326,12 @@ fn without_targets(graph: &mut Graph<'_>, scope: &Scope, e: Expr) -> Result<Expr
     }
 }
 
-fn mentions_target(p: &Pred) -> bool {
-    let mut found = false;
-    p.visit_affine(&mut |a| a.visit(&mut |v| found |= matches!(v, Var::Apply(_))));
-    found
-}
-
 /// Targets of maps occur in reads only.
 fn well_formed(e: &Expr) -> bool {
     match e {
         Expr::Number(_) | Expr::Read(_) => true,
-        Expr::Index(a) => {
-            let mut plain = true;
-            a.visit(&mut |v| plain &= !matches!(v, Var::Apply(_)));
-            plain
-        }
-        Expr::Product(product) => !mentions_target(&product.guard) && product.factors.iter().all(well_formed),
+        Expr::Index(a) => !a.applies_map(),
+        Expr::Product(product) => !product.guard.applies_map() && product.factors.iter().all(well_formed),
         Expr::Sum(es) | Expr::Apply(_, es) => es.iter().all(well_formed),
     }
 }

@@ -211,11 +211,7 @@ impl Inputs {
         let params = signature.params.values().map(|param| &param.name);
         let relations = signature.relations.values().map(|relation| &relation.name);
         let missing = params.chain(relations).filter(|name| !self.gives(name) && !self.gives_relation(name));
-        let is_like = |other: &&String| {
-            let far = distance(name, other);
-            far <= 2 && far < other.chars().count() || other.eq_ignore_ascii_case(name)
-        };
-        missing.filter(is_like).min_by_key(|other| distance(name, other)).map(String::as_str)
+        missing.filter(|other| is_like(name, other)).min_by_key(|other| distance(name, other)).map(String::as_str)
     }
 
     /// What there is to say of an input that is missing: that it was given as something else, or under a name much like its own.
@@ -227,12 +223,12 @@ impl Inputs {
         let given =
             self.values.keys().chain(self.relations.keys()).chain(self.maps.keys()).filter(|given| !known(given));
         let likeness = |given: &str| (!given.eq_ignore_ascii_case(name), distance(given, name));
-        let like = given.map(|given| (likeness(given), given)).min().map(|((_, far), given)| (far, given));
+        let like = given.map(|given| (likeness(given), given)).min().map(|(_, given)| given);
         let hint = match (what, like) {
             ("parameter", _) if self.relations.contains_key(name) || self.maps.contains_key(name) => {
                 "it is a parameter, but a relation was given".to_owned()
             }
-            (_, Some((far, given))) if far <= 2 && far < name.chars().count() || given.eq_ignore_ascii_case(name) => {
+            (_, Some(given)) if is_like(given, name) => {
                 format!("this {what} is missing (`{given}` was given: did you mean `{name}`?)")
             }
             _ => format!("this {what} is missing"),
@@ -278,6 +274,12 @@ impl Inputs {
     pub fn has_value(&self, name: &str) -> bool {
         self.values.contains_key(name)
     }
+}
+
+/// Whether a name is much like one that is meant.
+fn is_like(given: &str, meant: &str) -> bool {
+    let far = distance(given, meant);
+    far <= 2 && far < meant.chars().count() || given.eq_ignore_ascii_case(meant)
 }
 
 /// The number that a value is.

@@ -202,8 +202,16 @@ impl Builder {
     /// [`Error::Overflow`](crate::Error::Overflow).
     pub fn push(&mut self, stmt: &Stmt) -> Result<VarId> {
         let open = self.open_stmt(stmt)?;
+        self.close(open)
+    }
+
+    /// Appends an opened statement, whatever was done to it.
+    ///
+    /// # Errors
+    /// [`Error::Overflow`](crate::Error::Overflow).
+    pub fn close(&mut self, open: OpenStmt) -> Result<VarId> {
         match open.rhs {
-            Rhs::Input { param, path } => Ok(self.input(param, path, stmt.dims.clone())),
+            Rhs::Input { param, path } => Ok(self.input(param, path, dims(&open.gens))),
             Rhs::Number(number) => self.number(&open.gens, number),
             Rhs::Add(sides) => self.add(&open.gens, sides),
             Rhs::Map { guard, function, args } => self.map(&open.gens, guard, function, args),

@@ -5,7 +5,7 @@
 use super::{Operand, Program, Rhs, Stmt};
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
 use crate::index::{Affine, Pred, RelationRef, Size};
-use crate::scalar::{Function, Primitive};
+use crate::scalar::{Function, Op, Primitive};
 use crate::solver::Relations as _;
 use crate::ty::{RelationKind, Signature};
 
@@ -133,8 +133,13 @@ pub(crate) fn distinct<T: PartialEq>(all: &[T]) -> bool {
     all.iter().enumerate().all(|(at, one)| !all[..at].contains(one))
 }
 
-/// The patterns outside of which a statement is zero, where those of its operands are known.
-fn patterns_of(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Vec<Pattern>>) -> Vec<Pattern> {
+/// The patterns outside of which a statement is zero, where those of its operands are known, and which functions keep the zeros of their first argument.
+fn patterns_of(
+    program: &Program,
+    stmt: &Stmt,
+    known: &SideTable<VarId, Vec<Pattern>>,
+    keeps_zeros: &dyn Fn(Function) -> bool,
+) -> Vec<Pattern> {
     let rank = stmt.dims.len();
     // Of what a guard says of `sum` indices nothing is an axis.
     let of_guard = |p: &Pred| Pattern::of_guard(&program.signature, p, |i| stmt.dims.get(i.index()));
@@ -149,7 +154,10 @@ fn patterns_of(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Vec<Patt
             let (left, right) = (side(p, x), side(q, y));
             left.into_iter().filter(|pattern| right.contains(pattern)).collect()
         }
-        Rhs::Map { guard, .. } => of_guard(guard),
+        Rhs::Map { guard, function, args } => {
+            let of_first = args.first().filter(|_| keeps_zeros(*function)).map(|x| known[*x].clone());
+            [of_guard(guard), of_first.unwrap_or_default()].concat()
+        }
         Rhs::Contract { sums: _, guard, operands } => {
             let mut found = of_guard(guard);
             for operand in operands {
@@ -167,9 +175,21 @@ fn patterns_of(program: &Program, stmt: &Stmt, known: &SideTable<VarId, Vec<Patt
 
 /// The patterns of all statements.
 pub fn patterns(program: &Program) -> SideTable<VarId, Vec<Pattern>> {
+    patterns_where(program, &|_| false)
+}
+
+/// The patterns outside of which tensors are zero where they are numbers: of 0 quotients are 0, and functions that are 0 there.
+pub fn patterns_of_numbers(program: &Program) -> SideTable<VarId, Vec<Pattern>> {
+    patterns_where(program, &|function| match function {
+        Function::Value(Primitive::Op(op)) => op == Op::Div || op.arity() == 1 && op.facts().zero,
+        _ => false,
+    })
+}
+
+fn patterns_where(program: &Program, keeps_zeros: &dyn Fn(Function) -> bool) -> SideTable<VarId, Vec<Pattern>> {
     let mut known = SideTable::new(program.stmts.len(), Vec::new());
     for (x, stmt) in program.stmts.iter() {
-        let found = patterns_of(program, stmt, &known);
+        let found = patterns_of(program, stmt, &known, keeps_zeros);
         known.set(x, found);
     }
     known

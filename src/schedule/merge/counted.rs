@@ -43,8 +43,8 @@ fn body(stmts: &mut Vec<Stmt>, names: &mut Fresh) -> Result<usize> {
             at += 1;
             continue;
         };
-        let Some(Stmt::If { body: inside, .. }) = stmts.get_mut(at) else { continue };
-        let Stmt::For { index, body: terms, .. } = inside.remove(sum) else { continue };
+        let Some(Stmt::If { body: inside, .. }) = stmts.get_mut(at) else { break };
+        let Stmt::For { index, body: terms, .. } = inside.remove(sum) else { break };
         let sums = changed(&terms);
         let mut locals = Vec::new();
         inside.retain(|stmt| match stmt {

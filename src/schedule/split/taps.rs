@@ -26,7 +26,8 @@
 //! **Why it is right.** Each value of the index is in one of the loops, with the same statements, and each sum keeps its order. Iterations are in
 //! another order only where they change no register outside, and store what no other one reads or stores.
 //!
-//! **Where it is done.** Strides: in loops inside of others, so that nests over the same rows go on to be joined. Borders: in such a loop that stores or adds up in its body itself, the one along a row.
+//! **Where it is done.** Strides: in loops inside of others, so that nests over the same rows go on to be joined. Borders: in such a loop that stores or
+//! adds up in its body itself, the one along a row.
 
 use super::super::machine::{FEW, PIECES_STATEMENTS, SHORT};
 use super::innermost::in_loops;

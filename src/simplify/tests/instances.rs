@@ -225,7 +225,7 @@ impl Source<'_, '_, '_> {
             }
             _ => p,
         };
-        if mentions_target(&p) { Pred::True } else { p }
+        if p.applies_map() { Pred::True } else { p }
     }
 
     /// Bounds of one index.
@@ -273,9 +273,9 @@ impl Source<'_, '_, '_> {
                 guard = guard.and(Pred::in_range(a, n).unwrap());
             }
         }
-        let guard = if mentions_target(&guard) && pattern.is_none() { Pred::True } else { guard };
+        let guard = if guard.applies_map() && pattern.is_none() { Pred::True } else { guard };
         let read = Expr::Read(Read { class, indices: indices.into() });
-        if mentions_target(&guard) { Expr::number(2.0) } else { Expr::product(Vec::new(), guard, vec![read]) }
+        if guard.applies_map() { Expr::number(2.0) } else { Expr::product(Vec::new(), guard, vec![read]) }
     }
 
     /// An expression over a scope.
@@ -320,7 +320,7 @@ impl Source<'_, '_, '_> {
         let n = Affine::size(N);
         let (a, b) = (self.place(scope, &n), self.place(scope, &n));
         let p = Pred::relation(S_PATTERN, vec![a, b]);
-        let p = if mentions_target(&p) { Pred::True } else { p };
+        let p = if p.applies_map() { Pred::True } else { p };
         Expr::product(Vec::new(), p, vec![self.expr(scope, 0)])
     }
 
@@ -525,10 +525,4 @@ fn is_top_factor(lhs: &Pattern, meta: Meta) -> bool {
         }
         _ => false,
     }
-}
-
-fn mentions_target(p: &Pred) -> bool {
-    let mut found = false;
-    p.visit_affine(&mut |a| a.visit(&mut |v| found |= matches!(v, Var::Apply(_))));
-    found
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::instances::Source;
 use super::world::{Approx, Bits, Numbers, Oracle, Scalar, World, free_in_either, signature};
-use crate::index::{Pred, Var};
+use crate::index::Pred;
 use crate::reference::Field;
 use crate::simplify::conditions::Name;
 use crate::simplify::expr::Expr;
@@ -227,19 +227,10 @@ fn has_zero(e: &Expr) -> bool {
 
 /// Whether targets of maps occur in reads only.
 fn plain(e: &Expr) -> bool {
-    let free = |a: &crate::index::Affine| {
-        let mut found = true;
-        a.visit(&mut |v| found &= !matches!(v, Var::Apply(_)));
-        found
-    };
     match e {
         Expr::Number(_) | Expr::Read(_) => true,
-        Expr::Index(a) => free(a),
-        Expr::Product(product) => {
-            let mut found = true;
-            product.guard.visit_affine(&mut |a| found &= free(a));
-            found && product.factors.iter().all(plain)
-        }
+        Expr::Index(a) => !a.applies_map(),
+        Expr::Product(product) => !product.guard.applies_map() && product.factors.iter().all(plain),
         Expr::Sum(es) | Expr::Apply(_, es) => es.iter().all(plain),
     }
 }

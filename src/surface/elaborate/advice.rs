@@ -120,23 +120,12 @@ impl<'a> Elaborator<'a> {
         let exprs = &self.frame.source.ast.exprs;
         work::charge(exprs.len());
         let of_part = |expr: &'a Expr| match expr {
-            Expr::Let { name: part, value, .. } if part.text == name => self.whole_of_part(*value),
+            Expr::Let { name: part, value, .. } if part.text == name => self.whole_of_pattern(*value),
             _ => None,
         };
         let wholes: Vec<&str> = exprs.values().filter_map(of_part).collect();
         !wholes.is_empty()
             && exprs.values().any(|e| matches!(e, Expr::Scan { state, .. } if wholes.contains(&state.text.as_str())))
-    }
-
-    /// The name of the pair of which an expression takes a part, where a pattern has made it.
-    fn whole_of_part(&self, mut e: ExprId) -> Option<&'a str> {
-        while let Expr::Fst(of) | Expr::Snd(of) = self.expr(e) {
-            e = *of;
-        }
-        match self.expr(e) {
-            Expr::Name(whole) if whole.starts_with('(') => Some(whole),
-            _ => None,
-        }
     }
 
     /// The range of the index that a variable is bound to as a number: the argument of a parameter that is no index.

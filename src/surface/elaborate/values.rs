@@ -400,7 +400,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// The name of the value that a pattern takes apart, of which a part is read here.
-    fn whole_of_pattern(&self, mut at: ExprId) -> Option<&'a str> {
+    pub(super) fn whole_of_pattern(&self, mut at: ExprId) -> Option<&'a str> {
         while let Expr::Fst(e) | Expr::Snd(e) = self.expr(at) {
             at = *e;
         }
