@@ -119,8 +119,9 @@ fn check_on<P: Checked>(
     let seeds = (0..).zip(&values).map(|(k, leaves)| check::random_like(leaves, !arguments.random ^ k));
     let seeds = seeds.collect::<Result<Vec<_>>>()?;
     // What a derivative adds, and the derivative.
-    let derive = |mode: Mode| {
-        let request = Request { wrt: wrt.to_vec(), simplify: simplify.cloned(), ..Request::new(mode, &[]) };
+    let derive = |mode: Mode, with_value: bool| {
+        let request =
+            Request { wrt: wrt.to_vec(), with_value, simplify: simplify.cloned(), ..Request::new(mode, &[]) };
         let derived = function.derive(&request)?;
         derived.simplification.iter().for_each(|report| tell(report, simplify));
         let derivative = P::of(&derived.function);
@@ -133,8 +134,17 @@ fn check_on<P: Checked>(
     };
     let params = diff::params_by_name(program.signature(), wrt)?;
     let derivatives = match arguments.transpose {
-        true => vec![derive(Mode::Transpose)?],
-        false => vec![derive(Mode::Forward)?, derive(Mode::Adjoint)?],
+        true => vec![derive(Mode::Transpose, false)?],
+        // What `run` runs is another program than the adjoint, and with the value another one again: simplified, each has forms of its own.
+        false if is_number(&values) => {
+            vec![derive(Mode::Forward, false)?, derive(Mode::Gradient, false)?, derive(Mode::Gradient, true)?]
+        }
+        false => vec![derive(Mode::Forward, false)?, derive(Mode::Adjoint, false)?],
+    };
+    // The seed of a gradient is 1.
+    let seeds = match derivatives.as_slice() {
+        [_, _, _] => vec![vec![Leaf::dense(Vec::new(), vec![1.0])?]],
+        _ => seeds,
     };
     let direction = check::random_direction(&at, &params, arguments.random)?;
     let given = !arguments.given.is_empty();
@@ -195,6 +205,11 @@ fn must_be_finite(signature: &Signature, inputs: &Inputs, values: &[Vec<Leaf<f64
     )))
 }
 
+/// Whether the value of a program is one number.
+fn is_number(values: &[Vec<Leaf<f64>>]) -> bool {
+    matches!(values, [leaves] if matches!(leaves.as_slice(), [leaf] if leaf.dims.is_empty()))
+}
+
 /// What is checked, how far apart its two sides are, or why that is not known, and the figure that must be reached.
 type Line = (&'static str, std::result::Result<Figure, &'static str>, f64);
 
@@ -202,8 +217,8 @@ type Line = (&'static str, std::result::Result<Figure, &'static str>, f64);
 struct Checks<'a, P> {
     program: &'a P,
     params: Vec<ParamId>,
-    /// The transposed program, or the forward derivative and the adjoint, each with the parameters that it adds,
-    /// and as the function that has it.
+    /// The transposed program, or the forward derivative and the adjoint, which is the gradient of a single number, and that beside the value;
+    /// each with the parameters that it adds, and as the function that has it.
     derivatives: Vec<(Vec<ParamId>, P, Function)>,
     at: Environment<f64>,
     direction: Vec<(ParamId, Vec<Leaf<f64>>)>,
@@ -222,14 +237,14 @@ impl<P: Checked> Checks<'_, P> {
             let figure = check::values(program, at, direction, judge)?;
             lines.push(("f x by the reference evaluator", Ok(figure), VALUES));
         }
-        let ((tangents, forward, _), (seeded, adjoint, _)) = match self.derivatives.as_slice() {
+        let ((tangents, forward, _), (seeded, adjoint, _), beside_value) = match self.derivatives.as_slice() {
             [(seeded, transposed, _)] => {
                 let figure = check::transposition(program, params, transposed, seeded, at, seeds, judge)?;
                 lines.push(("<dy, f x> = <f' dy, x>", Ok(figure), ADJOINT_IDENTITY));
                 return Ok(lines);
             }
-            [forward, adjoint] => (forward, adjoint),
-            _ => return Ok(lines),
+            [forward, adjoint, others @ ..] => (forward, adjoint, others.first()),
+            [] => return Ok(lines),
         };
         let tangents: Vec<_> = params.iter().copied().zip(tangents.iter().copied()).collect();
         let outputs: Vec<usize> = (0..program.results().len()).collect();
@@ -267,6 +282,12 @@ impl<P: Checked> Checks<'_, P> {
             ("Df dx by complex step", complex_step, COMPLEX_STEP),
             ("Df dx by finite differences", finite_differences, FINITE_DIFFERENCES),
         ]);
+        if let Some((_, program, _)) = beside_value {
+            let outputs: Vec<_> = params.iter().copied().zip(1..).collect();
+            let adjoint = check::Adjoint { program, seeds: &[], outputs: &outputs };
+            let identity = check::adjoint_identity(forward, adjoint, at, direction, seeds, judge)?;
+            lines.push(("the identity with the gradient beside f x", Ok(identity), ADJOINT_IDENTITY));
+        }
         Ok(lines)
     }
 }

@@ -1,4 +1,4 @@
-//! Quotients by powers of one number share its reciprocal.
+//! Quotients by powers of one number share its reciprocal, and by a power what is divided is divided factor by factor.
 //!
 //! ```text
 //! a = 1 / d^3                   q = 1 / d
@@ -14,8 +14,11 @@
 //! the end. The square of a smaller `d` is 0, and `q` is infinite: the quotient is infinite either way, or no number for a numerator of 0. Of a
 //! larger one the quotient is below 1e-307 or 0 either way.
 //!
+//! That is also why one quotient alone is computed so: `w / s^2` is what simplification makes of `w / s / s`, and the square of an `s` near 1e160 is infinite
+//! where both quotients are ordinary numbers.
+//!
 //! **Where it is done.** Where a body has two quotients by powers of one number, each with another exponent than 1, or with the numerator 1, or with another such
-//! quotient for a numerator.
+//! quotient for a numerator; and where another numerator than 1 is divided by a power.
 
 use std::collections::BTreeMap;
 
@@ -74,6 +77,13 @@ enum Numerator {
     Other(RealId),
 }
 
+impl Quotient {
+    /// Whether a power may be too large or too small to divide by at once.
+    fn is_by_power(&self) -> bool {
+        self.exponent > 1 && matches!(self.numerator, Numerator::Other(_))
+    }
+}
+
 impl Pass {
     fn body(&mut self, body: &mut Vec<Stmt>) {
         let quotients = self.quotients(body);
@@ -85,7 +95,8 @@ impl Pass {
             match &mut stmt {
                 Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => self.body(body),
                 Stmt::Define(r, real) => {
-                    let quotient = quotients.get(r).filter(|q| count.get(&q.base).is_some_and(|n| *n > 1));
+                    let shares = |q: &Quotient| count.get(&q.base).is_some_and(|n| *n > 1);
+                    let quotient = quotients.get(r).filter(|q| shares(q) || q.is_by_power());
                     if let Some(product) = quotient.and_then(|q| self.product(*r, q, &mut reciprocals, &mut out)) {
                         *real = product;
                         self.found += 1;

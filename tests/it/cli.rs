@@ -542,12 +542,13 @@ fn check_derivative() {
             ("reference", &["by the reference evaluator:"][..]),
             ("interpreter", &["by the kernel (interpreter):", KERNEL]),
         ];
-        let all = [
+        let mut all = vec![
             "  adjoint identity",
             "  Df dx by dual numbers",
             "  Df dx by complex step",
             "  Df dx by finite differences",
         ];
+        all.extend((!command.contains("several")).then_some("  the identity with the gradient beside f x"));
         let holds = |out: &str, expected: &[&str]| {
             assert_eq!(out.lines().count(), expected.len(), "{command}\n{out}");
             for (line, start) in out.lines().zip(expected) {
@@ -560,16 +561,16 @@ fn check_derivative() {
         let both: Vec<&str> = blocks.iter().flat_map(|(_, head)| head.iter().chain(&all).copied()).collect();
         holds(&place.good(command), &both);
         for (engine, head) in blocks {
-            holds(&place.good(&format!("{command} --engine {engine}")), &[head, &all].concat());
+            holds(&place.good(&format!("{command} --engine {engine}")), &[head, all.as_slice()].concat());
         }
     }
     let out = place.good("check-derivative blur.iv --input data.npz --engine native");
-    assert!(out.starts_with("by the kernel (") && out.matches("  holds (").count() == 5, "{out}");
+    assert!(out.starts_with("by the kernel (") && out.matches("  holds (").count() == 6, "{out}");
     let out = place.good("check-derivative difference.iv --input x=x.csv --transpose");
     assert!(out.matches("  <dy, f x> = <f' dy, x>").count() == 2 && out.matches("  holds (").count() == 3, "{out}");
     for from in ["--implicit y=root_residual.iv", "--given y=root_forward.iv"] {
         let out = place.good(&format!("check-derivative root.iv --input x=x.csv --input y=x.csv --wrt x {from}"));
-        assert_eq!(out.matches("  holds (").count(), 3, "{out}");
+        assert_eq!(out.matches("  holds (").count(), 5, "{out}");
         assert_eq!(out.matches("not available: a parameter is computed outside of the program").count(), 6, "{out}");
     }
     // Branches a thousandth away from a kink, and at one.

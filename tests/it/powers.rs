@@ -65,3 +65,29 @@ fn literal_exponents_have_no_cases() {
         assert!(!gradient.to_string().contains("equal"), "{gradient}");
     }
 }
+
+/// Simplification divides by powers what was divided several times. Kernels do not overflow there, and find what the derivative as the rules give it is.
+#[test]
+fn quotients_by_powers_stay_in_range() {
+    let programs = [
+        "param w : [n] real\nlet s = sum(w)\nsum i < n. (w[i] / s)^2",
+        "param w : [n] real\nlet s = sum(w)\nsum i < n. w[i] / s * (w[i] / s) * real(i)",
+        "param w : [n] real\nsum i < n - 1. w[i] / w[i + 1]",
+        "param w : [n] real\nsum i < n. w[i] / (w[0] + w[i]) * real(i + 1)",
+    ];
+    for text in programs {
+        for size in [1.0, 1e105, 1e-105] {
+            let mut inputs = Inputs::new();
+            inputs.value("w", Value::vector([3.0, 1.0, 2.0].iter().map(|x| x * size).collect()));
+            let function = compile(text);
+            let gradient = |simplify: bool| {
+                let results = derivative(&function, Mode::Gradient, &["w"], simplify).eval(&inputs);
+                results.expect("it runs")["grad_w"].as_slice().map(<[f64]>::to_vec).expect("a vector")
+            };
+            let (simple, written) = (gradient(true), gradient(false));
+            let scale = written.iter().fold(0.0, |m: f64, x| m.max(x.abs()));
+            let is_close = simple.iter().zip(&written).all(|(a, b)| (a - b).abs() <= 1e-13 * scale);
+            assert!(scale > 0.0 && is_close, "{text} at {size}: {simple:?} for {written:?}");
+        }
+    }
+}
