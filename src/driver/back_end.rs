@@ -47,13 +47,22 @@ fn loops_where(
     schedule::schedule(schedule::with_sizes(lowered, sizes)?, within, stages)
 }
 
+/// A flow with sums over time taken into its loops. What else a guard says of a sum that has become a state nobody sees, so first of all guards that say that
+/// sums are not over nothing go.
+///
+/// # Errors
+/// Those of [`flow::take_in`].
+pub(super) fn take_in(flow: &flow::Program) -> Result<flow::Program> {
+    flow::take_in(&flow::map_leaves(flow, &mut |leaf| prepare::without_empty_sums(leaf))?)
+}
+
 /// A flow whose steps compute nothing that another one has computed.
 fn split(
     flow: &flow::Program,
     sizes: &dyn Fn(SizeId) -> Option<i64>,
     stages: &mut Stages<'_>,
 ) -> Result<flow::Program> {
-    let flow = stages.run("take-in", || work::pass(flow.stmts(), || flow::take_in(flow)))?;
+    let flow = stages.run("take-in", || work::pass(flow.stmts(), || take_in(flow)))?;
     stages.run("split", || work::pass(flow.stmts(), || flow::part_inits(&flow::split(&flow, sizes)?)))
 }
 

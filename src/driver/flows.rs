@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::back_end;
 use super::derivative::{Raw, of_blocks, sparse_blocks};
 use super::{Derived, Function, Mode, Request, Stage, Staged};
 use crate::base::work;
@@ -113,7 +114,7 @@ impl Steps {
         if let Some(made) = self.made.get() {
             return Ok(made);
         }
-        let taken = bounded(&mut Stages::new(), "take-in", self.raw.stmts(), || flow::take_in(&self.raw))?;
+        let taken = bounded(&mut Stages::new(), "take-in", self.raw.stmts(), || back_end::take_in(&self.raw))?;
         let (made, _) = simplified(&taken, &self.options, &mut Stages::new())?;
         // Loops in arms that are not taken, of those that run backwards too.
         let made = bounded(&mut Stages::new(), "end-early", made.stmts(), || flow::end_early(&made))?;

@@ -8,6 +8,7 @@
 //! log       P = scan t < T, s. F(s);  y = sum t < T. A(P[t])   ==  (P, y) = scan t < T, (s, y = 0). (F(s), y + A(s))
 //!                                                         or  ==  (P, A') = scan t < T, (s, _). (F(s), A(s));  y = sum t < T. A'[t + 1]
 //! places    P = scan t < T, s. F(s);  y = gen t. P[t, k(t)]  ==  (s, V) = scan t < T, (s, _). (F(s), s[k(t)]);  y = gen t. V[t + 1]
+//! tables    scan t < T, s. F(X(2j - t), s)          ==  X' = gen k. X(k); scan t < T, s. F(X'[2j - t], s)
 //! residual  P = scan t < T, s. F(s);  scan t < T. G(X(P[t]))   ==  (P, X') = scan t < T, (s, _). (F(s), X(s));  scan t < T. G(X'[t + 1])
 //! ```
 //!
@@ -20,6 +21,8 @@
 //! *Residual*: what a later loop computes from the states of an earlier one that computed it, too, is stored by the earlier one, or computed again,
 //! by a minimal cut of the statements in between: stored numbers against operations.
 //!
+//! *Tables*: what a step computes by functions that take long from its number and from indices through sums of them alone is computed for each sum, before the loop.
+//!
 //! *Places*: of a path that is read at a place of each state alone, as where a step updates one element, that element is stored, and not the path.
 //!
 //! *Log* comes before simplification, [`take_in`]: what a step and a sum over steps have in common are equal statements as they are derived, and
@@ -30,7 +33,7 @@
 //!
 //! | file | job |
 //! |---|---|
-//! | `hoist`, `log`, `places`, `residual` | the four |
+//! | `hoist`, `log`, `places`, `residual`, `tables` | the five |
 //! | `step` | leaves of steps under construction: places in paths, statements that stand for values |
 //! | `demand` | statements under the tests of their readers |
 //! | `cut` | minimal cuts |
@@ -42,6 +45,7 @@ mod log;
 mod places;
 mod residual;
 mod step;
+mod tables;
 
 pub(super) use step::adds_up;
 
@@ -76,7 +80,11 @@ pub(super) fn add_up(program: &Program) -> Result<Program> {
 /// # Errors
 /// [`Error::Overflow`](crate::Error::Overflow) and [`Error::Bug`](crate::Error::Bug).
 pub fn split(program: &Program, sizes: &dyn Fn(SizeId) -> Option<i64>) -> Result<Program> {
-    each_block(program, &Lengths::of(program, sizes, false), &[places::block, residual::block, hoist::block])
+    each_block(
+        program,
+        &Lengths::of(program, sizes, false),
+        &[tables::block, places::block, residual::block, hoist::block],
+    )
 }
 
 type Pass = fn(&mut Builder, Vec<Stmt>, &Loops, &Lengths<'_>) -> Result<Vec<Stmt>>;

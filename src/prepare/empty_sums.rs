@@ -3,25 +3,28 @@
 //! ```text
 //! [exists s. R(s, i)] * x[i] + e   ==   x[i] + e        where   x = gen i. sum s. [R(s, i) and q] * f
 //! [exists s. R(s, i)] * x[i] * c   ==   x[i] * c        where   c is a literal
+//! [y[i] = 0] * x[i] + e            ==   x[i] + e        where   x = gen i. sum s. [y[i] = 0 and q] * f
 //! ```
 //!
 //! Derivatives come with such guards, and where the numbers that they leave out are few they save additions by the count. A loop over the entries
-//! of a row takes as long to find that there are none as the sum does, and has to find it for each element of the row.
+//! of a row takes as long to find that there are none as the sum does, and has to find it for each element of the row. Nor is a number asked twice.
 //!
 //! **Why it is right.** Where the guard fails the sum is over nothing, which is 0. What is left is a sum with 0 in place of one with nothing, or a product
 //! of 0 and a finite number, which is -0 where that is negative.
 
 use std::borrow::Cow;
-use std::cell::LazyCell;
+use std::cell::{Cell, LazyCell};
 
 use crate::base::{Id, IndexId, VarId, work};
 use crate::error::Result;
-use crate::index::{Affine, Pred};
+use crate::index::{Affine, Pred, Size};
 use crate::solver::Facts;
 use crate::tssa::{Builder, Program, Rhs, Stmt};
 
 /// How many sums are added up at most.
 const MAX_TERMS: usize = 16;
+/// For how many indices in all it is tried which index of a sum is one of which something exists.
+const MAX_TRIES: usize = 64;
 
 /// The program without such guards.
 pub(super) fn unguarded(program: &Program) -> Result<Cow<'_, Program>> {
@@ -59,7 +62,7 @@ fn without(guard: &Pred, goes: &dyn Fn(&Pred) -> bool) -> Pred {
 
 /// Whether what a statement multiplies is zero where a predicate over its axes fails.
 fn is_zero<'a>(p: &Pred, stmt: &Stmt, of: &dyn Fn(VarId) -> &'a Stmt) -> bool {
-    matches!(p, Pred::Exists { .. } | Pred::Any(_))
+    (matches!(p, Pred::Exists { .. } | Pred::Any(_)) || stmt.rhs.sums().is_empty() && p.reads_computed())
         && inside(p, stmt, of).is_some_and(|(p, factor)| are_empty(&p, factor, of))
 }
 
@@ -81,14 +84,14 @@ pub(super) fn are_empty<'a>(p: &Pred, x: VarId, of: &dyn Fn(VarId) -> &'a Stmt) 
         work::charge(1);
         let stmt = of(x);
         match &stmt.rhs {
-            _ if any_of(&p).iter().any(|p| is_empty_sum(p, stmt)) => {}
+            _ if any_of(&p).iter().any(|p| is_empty_sum(p, stmt) || is_own(p, stmt)) => {}
             Rhs::Add(sides) => {
                 let fails = |q: &Pred| any_of(q).iter().all(|q| any_of(&p).contains(q));
                 let others = sides.iter().filter(|(q, _)| !q.conjuncts().iter().any(fails));
                 left.extend(others.map(|(_, y)| (p.clone(), *y)));
             }
-            // The same elements, some of them left out, perhaps with their axes in another order, or sums of these.
-            Rhs::Contract { operands, .. } if operands.len() == 1 => match inside(&p, stmt, of) {
+            // The same elements, or multiples, some of them left out, perhaps with their axes in another order, or sums of these.
+            Rhs::Contract { .. } => match inside(&p, stmt, of) {
                 Some(factor) => left.push(factor),
                 None => return false,
             },
@@ -106,6 +109,12 @@ fn any_of(p: &Pred) -> &[Pred] {
     }
 }
 
+/// Whether a statement asks for numbers itself.
+fn is_own(p: &Pred, stmt: &Stmt) -> bool {
+    let guards = || stmt.rhs.guards().flat_map(|guard| guard.conjuncts());
+    !matches!(stmt.rhs, Rhs::Add(_)) && p.reads_computed() && guards().any(|own| own == p)
+}
+
 /// Whether a predicate over the axes of a sum says that it is not over nothing: wherever there is a term, it holds, and each `exists` in it of an index of
 /// the sum.
 fn is_empty_sum(p: &Pred, stmt: &Stmt) -> bool {
@@ -121,13 +130,20 @@ fn is_empty_sum(p: &Pred, stmt: &Stmt) -> bool {
         facts
     });
     let holds = |p: &Pred| guard.conjuncts().contains(p) || term.proves(p);
-    p.conjuncts().iter().all(|p| {
-        let Pred::Exists { index, extent, body } = p else { return holds(p) };
-        let body = body.alpha_normal();
-        sums.iter().enumerate().filter(|(_, n)| *n == extent).any(|(k, _)| {
-            let summed = Affine::index(IndexId::from_index(stmt.dims.len() + k));
-            let body = body.substitute(&|i| (i == *index).then(|| summed.clone()));
-            body.is_ok_and(|body| body.conjuncts().iter().all(holds))
-        })
+    let tries = Cell::new(MAX_TRIES);
+    p.conjuncts().iter().all(|p| holds_of_term(p, stmt, sums, &holds, &tries))
+}
+
+/// Whether a predicate holds for a term of a sum, with indices of the sum for those of which something exists, which may be inside of each other.
+fn holds_of_term(p: &Pred, stmt: &Stmt, sums: &[Size], holds: &dyn Fn(&Pred) -> bool, tries: &Cell<usize>) -> bool {
+    let Pred::Exists { index, extent, body } = p else { return holds(p) };
+    let Some(left) = tries.get().checked_sub(1) else { return false };
+    tries.set(left);
+    work::charge(1 + sums.len());
+    let body = body.alpha_normal();
+    sums.iter().enumerate().filter(|(_, n)| *n == extent).any(|(k, _)| {
+        let summed = Affine::index(IndexId::from_index(stmt.dims.len() + k));
+        let body = body.substitute(&|i| (i == *index).then(|| summed.clone()));
+        body.is_ok_and(|body| body.conjuncts().iter().all(|p| holds_of_term(p, stmt, sums, holds, tries)))
     })
 }

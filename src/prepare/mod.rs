@@ -10,6 +10,7 @@
 //! | `fill-values` | what is the same all along rows, but for the entries of a relation, is computed on these and once for each row | reassociates |
 //! | `target-sums` | what is asked of the target of a map is asked once for each target | reassociates |
 //! | `per-target` | functions and sums of what is read through a map are computed once for each target | exact |
+//! | `tabulate` | functions of what depends on sums of indices alone are computed once for each sum | exact |
 //! | `group-sums` | sums over the sources of a map are grouped by target | reassociates |
 //! | `separate-sums` | sums over several indices, each under tests of its own, are computed one after the other | reassociates |
 //! | `exchange-sums` | of two sums along windows of a tensor, those along its first axes come first | reassociates |
@@ -32,6 +33,7 @@ mod per_target;
 mod projections;
 mod separate_sums;
 mod speculate;
+mod tabulate;
 mod target_sums;
 mod truth_values;
 mod unions;
@@ -82,7 +84,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 13] = {
+pub const PASSES: [Pass; 14] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, rewrite: Rewrite) -> Pass {
         Pass { name, exactness, rewrite }
@@ -95,6 +97,7 @@ pub const PASSES: [Pass; 13] = {
         pass("fill-values", Reassociates, fill_values::filled),
         pass("target-sums", Reassociates, target_sums::by_target),
         pass("per-target", Exact, per_target::shared),
+        pass("tabulate", Exact, tabulate::tabulated),
         pass("group-sums", Reassociates, group_sums::grouped),
         pass("separate-sums", Reassociates, separate_sums::separated),
         pass("exchange-sums", Reassociates, exchange_sums::exchanged),
@@ -103,6 +106,14 @@ pub const PASSES: [Pass; 13] = {
         pass("demand", Exact, demand::demanded),
     ]
 };
+
+/// A program without guards that say that a sum is not over nothing, which the first pass makes.
+///
+/// # Errors
+/// [`Error::Overflow`](crate::Error::Overflow).
+pub fn without_empty_sums(program: &Program) -> Result<Program> {
+    Ok(empty_sums::unguarded(program)?.into_owned())
+}
 
 /// Runs the passes.
 ///

@@ -166,7 +166,7 @@ fn straight(nest: &Nest, facts: &Facts) -> Checked<Option<Straight>> {
     let is_few = (1..=most).contains(&row.longest) && !are_elements(body);
     // What has lanes around a few values has them without, and what is added up has them either way.
     let gains = is_few && row.out.len() <= FEW_STATEMENTS;
-    Ok((gains || !has_lanes && !changes_outside(body)).then_some(Straight { row: row.out, is_few }))
+    Ok((gains || !has_lanes && (is_few || !changes_outside(body))).then_some(Straight { row: row.out, is_few }))
 }
 
 /// The statements of a row, and whether its loops were over a few values each.

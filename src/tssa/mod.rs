@@ -32,6 +32,7 @@ pub(crate) mod one_hot;
 mod parse;
 pub mod patterns;
 pub(crate) mod print;
+pub(crate) mod tables;
 pub mod vanishing;
 mod verify;
 

@@ -439,7 +439,8 @@ impl Forms<'_> {
         Ok(found)
     }
 
-    /// What is stored for all steps where this is less than the result of the sum.
+    /// What is stored for all steps where this is less than the result of the sum, or where relations guard the sum: over all steps these are asked once. A small
+    /// sum of which the step itself computes the relations is no such.
     fn stays(
         &self,
         dims: &[Size],
@@ -449,8 +450,9 @@ impl Forms<'_> {
         lengths: &Lengths<'_>,
     ) -> Option<Vec<VarId>> {
         let step: f64 = operands.iter().map(|x| lengths.points(self.joined.builder.dims(x.var))).sum();
+        let is_small = 2.0 * lengths.points(dims) <= step;
         let mut relations = false;
-        guard.visit_relations(&mut |_| relations = true);
+        guard.visit_relations(&mut |r| relations |= !is_small || matches!(r, RelationRef::Input(_)));
         let stored = || forms.iter().copied().filter(|x| !self.is_there(*x)).collect();
         (!lengths.adds_up && (relations || 2.0 * step <= lengths.points(dims))).then(stored)
     }

@@ -16,6 +16,7 @@ use super::super::lift;
 use crate::base::{IndexId, ParamId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, Size};
+use crate::tssa::tables::Table;
 use crate::tssa::{self, Operand, Rhs};
 use crate::ty::Storage;
 
@@ -238,6 +239,8 @@ pub(super) enum Instead {
     Part(ValueId, Affine),
     /// `x[.., t, ..] = value[t + shift, .., ..]`, for `t` at an axis of the statement.
     Steps { value: ValueId, axis: usize, shift: i64 },
+    /// A function at the places of its table.
+    Table(ValueId, Table),
 }
 
 /// A leaf with values in place of some statements.
@@ -265,6 +268,10 @@ fn stands(flow: &Builder, joined: &mut Joined, instead: &Instead, stmt: &tssa::S
         Instead::Part(x, at) => {
             let whole = joined.read(*x, flow.dims(*x)?);
             part(joined, whole, 0, at)?
+        }
+        Instead::Table(x, table) => {
+            let whole = joined.read(*x, flow.dims(*x)?);
+            table.read(stmt, &mut joined.builder, whole)?
         }
         Instead::Steps { value, axis, shift } => {
             let all = flow.dims(*value)?;
