@@ -269,12 +269,18 @@ impl<'a> Masked<'a> {
             return false;
         }
         // An equation gives one of its indices a value.
-        let equations = rest().filter(ties).count();
-        let extents = stmt.dims.iter().chain(self.sums);
-        let others = indices().zip(extents).filter(|(i, _)| !asked(*i)).map(|(_, n)| n);
-        let (literal, long): (Vec<&Size>, Vec<&Size>) = others.partition(|n| n.as_constant().is_some());
+        let mut open: Vec<IndexId> = indices().filter(|i| !asked(*i)).collect();
+        let mut equations: Vec<&Pred> = rest().filter(|p| matches!(p, Pred::Zero(_))).collect();
+        let gives = |p: &Pred, open: &[IndexId]| open.iter().position(|i| p.mentions(*i) && solution(*i, p).is_some());
+        while let Some((at, given)) = equations.iter().enumerate().find_map(|(at, p)| Some((at, gives(p, &open)?))) {
+            equations.remove(at);
+            open.remove(given);
+        }
+        let extent = |i: &IndexId| stmt.dims.iter().chain(self.sums).nth(i.index());
+        let (literal, long): (Vec<&Size>, Vec<&Size>) =
+            open.iter().filter_map(extent).partition(|n| n.as_constant().is_some());
         let times = literal.iter().filter_map(|n| n.as_constant()).fold(1, i64::saturating_mul);
-        long.len() > equations || times >= REPEATED
+        !long.is_empty() || times >= REPEATED
     }
 
     fn without_mask(&self) -> impl Iterator<Item = &'a Pred> {

@@ -5,7 +5,7 @@
 //! | loop | lanes | why |
 //! |---|---|---|
 //! | around loops over ranges, where loads are of neighbours or the same for all lanes | 32, or 16 in blocks | vectors of elements; the inner loops are not cut |
-//! | around loops over entries, likewise | 64 | the entries are read once for all of the elements |
+//! | around loops over entries, likewise, but in products that are interleaved | 64 | the entries are read once for all of the elements |
 //! | innermost over a range, adds to a register or extends it | 16 | enough partial sums to hide the latency of an addition |
 //! | innermost over the entries of a relation, adds to a register, of some neighbours | 8 | rows are short, and lanes are added up after each |
 //! | innermost, stores only | 32, or 8 over entries or with functions | |
@@ -293,6 +293,16 @@ impl<'a> Plan<'a> {
         gain.pays && gain.fits && could_jam(self, index, body)
     }
 
+    /// Whether iterations of a loop in a body could be interleaved inside of lanes.
+    fn could_interleave(&self, body: &[Stmt]) -> bool {
+        body.iter().any(|stmt| match stmt {
+            Stmt::For { index, domain: domain @ Domain::Range { .. }, body, .. } => {
+                !is_short(domain) && self.shares(*index, body, LANES_OF_ELEMENTS)
+            }
+            _ => false,
+        })
+    }
+
     /// Exchanges half of the vectors of lanes inside of interleaved iterations for twice as many iterations, where all products are in them.
     fn block(&mut self, body: &[Stmt]) {
         for stmt in body {
@@ -545,7 +555,7 @@ fn choose(plan: &Plan<'_>, index: IndexId, domain: &Domain, body: &[Stmt]) -> Op
         (false, false) if seen.scatters && !seen.has_calls => None,
         (true, _) if seen.gathers || !seen.neighbours => None,
         (true, _) if seen.has_calls => Some(LANES_AROUND_CALLS),
-        (true, _) if seen.over_entries => Some(LANES_AROUND_ENTRIES),
+        (true, _) if seen.over_entries && !plan.could_interleave(body) => Some(LANES_AROUND_ENTRIES),
         (true, true) if seen.only_short => Some(LANES_OF_SUMS),
         // Rows are read in pieces of two lines then, and all registers still hold the sums.
         (true, _) if seen.sums == MANY_SUMS => Some(LANES_OF_SUMS),

@@ -9,7 +9,8 @@
 //! Statements behind the loop have a *form at the step* where they have an axis of `T` and read the paths of the loop at the step, and other things that
 //! are known before the loop anywhere. A form with a reduction that the step does not have is none: over all steps it is a product of matrices.
 //!
-//! A sum is taken in where the step has some of its work already, or where nobody else reads the paths, which then are not kept.
+//! A sum is taken in where the step has some of its work already, or where nobody else reads the paths, which then are not kept. Functions that take long, of one
+//! number or a few in each step, stay behind a loop with as few states: for all steps they are computed in lanes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,12 +21,15 @@ use super::Lengths;
 use super::step::{self, Instead};
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
 use crate::scalar::Number;
 use crate::solver::Relations;
 use crate::tssa::patterns::{Pattern, patterns};
 use crate::tssa::{self, Operand, Rhs};
 use crate::ty::Storage;
+
+/// How many numbers of a step do not fill lanes.
+const FEW: f64 = 4.0;
 
 /// The statements of a block with sums taken into its loops.
 pub(super) fn block(
@@ -426,7 +430,8 @@ impl Forms<'_> {
                 let Some([guard, _]) = self.guards(&open.rhs, *t)? else { continue };
                 let terms = self.terms(*t, open.sums.clone(), guard, operands.clone())?;
                 let Some((sums, guard, operands)) = terms else { continue };
-                if !lengths.adds_up && self.is_large(&stmt.dims, &guard, &forms, lengths) {
+                let is_dearer = || self.is_large(&stmt.dims, &guard, &forms, lengths);
+                if !lengths.adds_up && (is_dearer() || self.calls_in_lanes(&forms, lengths)?) {
                     continue;
                 }
                 let stored = self.stays(&stmt.dims, &guard, &operands, &forms, lengths);
@@ -439,8 +444,8 @@ impl Forms<'_> {
         Ok(found)
     }
 
-    /// What is stored for all steps where this is less than the result of the sum, or where relations guard the sum: over all steps these are asked once. A small
-    /// sum of which the step itself computes the relations is no such.
+    /// What is stored for all steps where this is less than the result of the sum, or where relations guard the sum: over all steps these are asked once. Numbers that
+    /// are asked are no such, nor are places of extrema where the sum is small.
     fn stays(
         &self,
         dims: &[Size],
@@ -452,7 +457,12 @@ impl Forms<'_> {
         let step: f64 = operands.iter().map(|x| lengths.points(self.joined.builder.dims(x.var))).sum();
         let is_small = 2.0 * lengths.points(dims) <= step;
         let mut relations = false;
-        guard.visit_relations(&mut |r| relations |= !is_small || matches!(r, RelationRef::Input(_)));
+        guard.visit_relations(&mut |r| {
+            relations |= match r {
+                RelationRef::Input(_) => true,
+                RelationRef::Computed { view, .. } => view != View::Support && !is_small,
+            };
+        });
         let stored = || forms.iter().copied().filter(|x| !self.is_there(*x)).collect();
         (!lengths.adds_up && (relations || 2.0 * step <= lengths.points(dims))).then(stored)
     }
@@ -480,6 +490,26 @@ impl Forms<'_> {
         };
         let is_large = 2.0 * stored.iter().map(numbers).sum::<f64>() > lengths.points(dims);
         is_large && (outer || computed && stored.iter().all(is_spread))
+    }
+
+    /// Whether functions that take long are applied to so few numbers in a step that lanes stay empty, and the path is small: behind the loop all steps
+    /// are at hand, and lanes are full.
+    fn calls_in_lanes(&self, forms: &[VarId], lengths: &Lengths<'_>) -> Result<bool> {
+        let mut states = 0.0;
+        for state in &self.scan.states {
+            states += lengths.points(&self.flow.dims(state.before)?);
+        }
+        if states > FEW {
+            return Ok(false);
+        }
+        let builder = &self.joined.builder;
+        let made = step::read_by(|x| builder.stmt(x), forms.iter().filter_map(|x| self.form_of(*x)), |_| true);
+        let is_call = |x: &VarId| {
+            let stmt = builder.stmt(*x);
+            let is_call = matches!(&stmt.rhs, Rhs::Map { function, .. } if function.is_call());
+            x.index() >= self.known && is_call && lengths.points(&stmt.dims) <= FEW
+        };
+        Ok(made.iter().any(is_call))
     }
 
     /// The form of a statement at the step.
