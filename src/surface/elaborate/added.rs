@@ -135,7 +135,8 @@ impl<'a> Elaborator<'a> {
         let stretched = |shape: &Vec<Size>| {
             let rank = shape.len();
             let axes = shape.iter().enumerate();
-            let axes = axes.map(|(at, n)| if is_one(n) { longest(rank - at - 1) } else { None }.unwrap_or_else(|| n.clone()));
+            let axes =
+                axes.map(|(at, n)| if is_one(n) { longest(rank - at - 1) } else { None }.unwrap_or_else(|| n.clone()));
             axes.collect()
         };
         shapes.iter().map(stretched).collect()

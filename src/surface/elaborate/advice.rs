@@ -128,13 +128,15 @@ impl<'a> Elaborator<'a> {
             value = *body;
         }
         match self.expr(value) {
-            Expr::Binder { kind: kind @ (BinderKind::ArgMax | BinderKind::ArgMin), extent, .. } => match self.expr(*extent) {
-                Expr::Name(n) => Some(format!(
-                    "the `{}` over an empty range finds no place: say that there is one, `assume {n} >= 1`, and the elements of `{name}` are indices",
-                    kind.word()
-                )),
-                _ => None,
-            },
+            Expr::Binder { kind: kind @ (BinderKind::ArgMax | BinderKind::ArgMin), extent, .. } => {
+                match self.expr(*extent) {
+                    Expr::Name(n) => Some(format!(
+                        "the `{}` over an empty range finds no place: say that there is one, `assume {n} >= 1`, and the elements of `{name}` are indices",
+                        kind.word()
+                    )),
+                    _ => None,
+                }
+            }
             _ => None,
         }
     }
