@@ -39,6 +39,7 @@ let u = a / (K @ v)\nsum i < n, j < m. u[i] * K[i, j] * v[j] * C[i, j]\n";
                 place.run(&format!("check-derivative fixpoint.iv {inputs} --engine {engine}"));
             assert_eq!((code == 1, out.contains("FAILS")), (fails, fails), "{program}{out}");
             assert_eq!(out.contains(ON), goes_on, "{program}{out}");
+            assert!(!out.contains("kink"), "{program}{out}");
             let unsolved = "note: the condition of the fixpoint still holds after 2 steps\n";
             assert_eq!(err, if program.contains("at most 2.") { unsolved } else { "" }, "{program}{out}");
         }
