@@ -85,9 +85,6 @@ pub(crate) fn results(written: &str) -> String {
 pub(crate) const CHOICE: &str = "a choice is `if c then a else b`";
 /// What stands for a range of places.
 pub(crate) const SLICE: &str = "a whole axis is `A[i, :]`, and a part of one `x[1:n]`";
-/// What stands for an axis that is added.
-pub(crate) const NEW_AXIS: &str =
-    "an axis is made by a `gen`, whose indices say what goes with what: `gen i < m, j < n. x[j] - A[i, j]`";
 /// What stands for a point between two tensors.
 pub(crate) const DOT: &str = "the product of two vectors is `x @ y`, and that of each element `x * y`";
 /// What stands for several tensors of places.
@@ -173,7 +170,7 @@ const FUNCTIONS: Sentences = &[
         "a tensor keeps its axes, and what goes over all elements takes it as it is, as in `sum(A^2)`; rows of two numbers `param P : [n, 2] real` one after the other are `gen k < 2 * n. P[k // 2, k % 2]`",
     ),
     (&["squeeze"], "an axis of one place is left out by this place: `A[:, 0]`"),
-    (&["expand_dims", "unsqueeze"], NEW_AXIS),
+    (&["expand_dims", "unsqueeze"], "one more axis, of length 1, is added by `x[:, None]`"),
     (
         &["tile", "repeat", "broadcast_to", "expand"],
         "what repeats has an index that is not used: `gen i < m, j < n. x[j]`",
@@ -460,7 +457,7 @@ const ARGUMENTS: Sentences = &[
     ),
     (
         &["keepdims", "keepdim"],
-        "an axis that is summed over is not kept: what goes with each row is `gen i < m, j < n. A[i, j] - mean(A[i, :])`",
+        "an axis is kept by totals, last of all: `mean(A, axis = 1, keepdims = True)`; elsewhere one of length 1 is added by `v[:, None]`",
     ),
     (&["where"], CONDITION),
 ];
@@ -724,7 +721,7 @@ mod tests {
             .chain(["gen", "sum", "mean", "max", "min", "prod"].map(|word| {
                 condition(word, Some(("i < n", "x[i] > 0"))).replace("then e", "then y[i]").replace("* e", "* y[i]")
             }))
-            .chain([CONDITION, CHOICE, MASK, SLICE, NEW_AXIS, TOGETHER, DOT].map(str::to_owned));
+            .chain([CONDITION, CHOICE, MASK, SLICE, TOGETHER, DOT].map(str::to_owned));
         for sentence in sentences {
             for quoted in sentence.split('`').skip(1).step_by(2) {
                 let is_program = quoted.contains(['(', '[', '+', '-', '*', '/', '^', '@', ' '])

@@ -306,7 +306,7 @@ fn tell_notes(kernel: &Kernel) {
 }
 
 /// Says something on standard error.
-fn note(text: String) {
+pub(super) fn note(text: String) {
     // With standard error gone there is nobody left to tell.
     let _ = writeln!(std::io::stderr(), "note: {text}");
 }

@@ -26,10 +26,13 @@
 //! *Why by iteration*: where the solution was found by going on from state to state, `J` shrinks, and as many steps as found the state
 //! find the derivative. Each is a product of `J` with a vector, that is, the derivative of the step, as sparse as the step is. A direct solution would
 //! make `J`, and take a number of operations that is its size cubed.
+//!
+//! A state that is found to within a tolerance is no solution, so its derivative is as far from that of one. [`solve_further`] tells this apart from a
+//! derivative that is wrong: its fixpoints, those of linear equations as well, go on before their last step.
 
 use super::again::Copies;
 use super::build::Builder;
-use super::data::{Early, Leaf, Loops, Scan, State, Stmt, ValueId};
+use super::data::{Early, Leaf, Loops, Program, Scan, State, Stmt, ValueId, with_scans};
 use super::leaf::{Joined, Small};
 use crate::base::VarId;
 use crate::error::{Error, Result};
@@ -40,6 +43,53 @@ use crate::ty::{Storage, Types};
 
 /// The square of the relative change down to which an iteration goes on in any case.
 const CLOSE: f64 = 1e-24;
+
+/// How many steps [`solve_further`] adds at most.
+const FURTHER: i64 = 10_000;
+
+/// The flow whose fixpoints make as many steps more as they may take, before the last one:
+///
+/// ```text
+/// fixpoint s = a. e  ==>  fixpoint s = (fold k < most, s = a. e). e
+/// ```
+///
+/// # Errors
+/// [`Error::Overflow`] and [`Error::Bug`].
+pub fn solve_further(program: &Program) -> Result<Program> {
+    let mut flow = Builder::resume(program);
+    let body = with_scans(&program.body, &Loops::new(), &mut |mut scan, loops, out| {
+        let Some(most) = &scan.implicit else {
+            out.push(Stmt::Scan(scan));
+            return Ok(());
+        };
+        let steps = match most.as_constant() {
+            Some(k) => Size::constant(k.min(FURTHER)),
+            None => most.clone(),
+        };
+        let index = flow.index("k");
+        let mut inside = loops.clone();
+        inside.push((index, steps.clone()));
+        let mut copies = Copies::default();
+        for before in scan.states.iter().map(|state| state.before) {
+            let value = flow.get(before).clone();
+            copies.values.insert(before, flow.value(value.name, value.ty, Storage::Dense));
+        }
+        let body = copies.block(&mut flow, &scan.body, &inside)?;
+        let mut states = Vec::with_capacity(scan.states.len());
+        for own in &scan.states {
+            let (before, after) = (copies.value(own.before), copies.value(own.after));
+            states.push(state(&mut flow, own.init, before, after, &steps)?);
+        }
+        for (own, further) in scan.states.iter_mut().zip(&states) {
+            own.init = further.last;
+        }
+        let (early, implicit) = (None, None);
+        out.push(Stmt::Scan(Scan { index, steps, down: false, states, early, tiles: false, implicit, body }));
+        out.push(Stmt::Scan(scan));
+        Ok(())
+    })?;
+    Ok(flow.finish(body, program.outputs.clone()))
+}
 
 /// `w = body(w)`, linear in `w`.
 pub(super) struct Equation {

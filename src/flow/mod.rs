@@ -81,6 +81,7 @@ pub use data::{Call, Early, Leaf, Loops, Output, Program, Scan, State, Stmt, Val
 pub use early::{end_early, end_paths_early, to_the_end};
 pub use forward::forward;
 pub use gauss_newton::{gauss_newton, gauss_newton_product};
+pub use implicit::solve_further;
 pub use inits::part_inits;
 pub use invariant::without_invariant_states;
 pub use jacobian::jacobian;

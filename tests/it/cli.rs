@@ -1,5 +1,6 @@
 //! The command line as a user meets it: what it prints, what it writes, and how it fails.
 
+mod fixpoints;
 mod loops;
 mod methods;
 mod outputs;

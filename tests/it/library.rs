@@ -1,6 +1,8 @@
 //! The definitions that every program has, `src/surface/prelude.iv`: their values beside formulas in Rust, and their derivatives for reading.
 
+use iverson::kernel::Engine;
 use iverson::prelude::*;
+use iverson::{Mode, Request};
 
 const X: [f64; 4] = [0.5, -1.25, 2.0, 0.75];
 const Y: [f64; 4] = [1.5, 0.25, -0.5, 3.0];
@@ -154,7 +156,7 @@ fn values() -> iverson::Result<()> {
         for (a, b) in found.iter().zip(&expected) {
             assert!((a - b).abs() <= 1e-14 * b.abs().max(1.0), "{call}: {found:?} for {expected:?}");
         }
-        let kernel = function.kernel(&inputs).engine(iverson::kernel::Engine::Interpreter).build()?;
+        let kernel = function.kernel(&inputs).engine(Engine::Interpreter).build()?;
         let found = kernel.call(&inputs)?;
         for (a, b) in found["value"].as_tensor().expect("a tensor").data().iter().zip(&expected) {
             assert!((a - b).abs() <= 1e-14 * b.abs().max(1.0), "{call} by a kernel: {a} for {b}");
@@ -240,6 +242,58 @@ fn gradients() -> iverson::Result<()> {
         text += &format!("{call} by {by}\n    {}\n\n", body.join("\n    "));
     }
     insta::assert_snapshot!(text);
+    Ok(())
+}
+
+/// Rows of which nothing is left but -inf, as the page of the library has them: values and gradients, on all engines, simplified and not.
+#[test]
+fn rows_of_nothing() -> iverson::Result<()> {
+    let (none, p, q) = (f64::NEG_INFINITY, 1.0 / (1.0 + 1_f64.exp()), 1.0 / (1.0 + (-1_f64).exp()));
+    let total = 2.0 + (-1_f64).exp().ln_1p();
+    let rows = [[1.0, 2.0], [none, none], [none, 3.0]];
+    let mut inputs = inputs! { "A" => rows, "w" => [1.0, 2.0, -1.0], "U" => [[1.0, 3.0], [1.0, 1.0], [2.0, 5.0]] };
+    inputs.relation("R", Relation::from_tuples(&[3, 2], &[[0, 0], [0, 1], [2, 1]])?);
+    let whole = inputs! { "A" => [[1.0, 2.0], [7.0, 8.0], [9.0, 3.0]], "w" => [1.0, 2.0, -1.0], "U" => [[1.0, 3.0], [1.0, 1.0], [2.0, 5.0]] };
+    let mut masked = whole;
+    masked.relation("R", Relation::from_tuples(&[3, 2], &[[0, 0], [0, 1], [2, 1]])?);
+    let declared = "param A : [m, n] real\nrel R : [m, n]\nparam w : [m] real\nparam U : [m, n] real\n\
+                    def total(a) = if max(a) <= -inf then -inf else logsumexp(a)\n\
+                    def part(a) = [not max(a) <= -inf] * softmax(a)\n";
+    // The gradient of a sum of logarithms is that of where there is something: the rest is masked.
+    let logarithms = [p, q, 0.0, 0.0, 0.0, -1.0];
+    let slope = 2.0 * p * q;
+    for (body, at, value, by_a) in [
+        ("sum i < m. [total(A[i, :]) > -inf] * w[i] * total(A[i, :])", &inputs, total - 3.0, logarithms),
+        ("sum i < m. exp(total(A[i, :]))", &inputs, total.exp() + 3_f64.exp(), {
+            [1_f64.exp(), 2_f64.exp(), 0.0, 0.0, 0.0, 3_f64.exp()]
+        }),
+        ("sum i < m. exp(total(gen j < n. if R(i, j) then A[i, j] else -inf))", &masked, total.exp() + 3_f64.exp(), {
+            [1_f64.exp(), 2_f64.exp(), 0.0, 0.0, 0.0, 3_f64.exp()]
+        }),
+        ("sum i < m. sum(U[i, :] * part(A[i, :]))", &inputs, p + 3.0 * q + 5.0, {
+            [-slope, slope, 0.0, 0.0, 0.0, 0.0]
+        }),
+        ("sum i < m. sum(U[i, :] * part(gen j < n. if R(i, j) then A[i, j] else -inf))", &masked, p + 3.0 * q + 5.0, {
+            [-slope, slope, 0.0, 0.0, 0.0, 0.0]
+        }),
+    ] {
+        let function = Function::parse(&format!("{declared}{body}"))?;
+        let request = Request { with_value: true, ..Request::new(Mode::Gradient, &["A"]) };
+        for simplify in [request.simplify.clone(), None] {
+            let gradient = function.derive(&Request { simplify, ..request.clone() })?.function;
+            let mut found = vec![gradient.eval(at)?];
+            for engine in [Engine::Interpreter, Engine::Native] {
+                found.push(gradient.kernel(at).engine(engine).build()?.call(at)?);
+            }
+            for results in found {
+                let own = results["value"].as_scalar().expect("a number");
+                assert!((own - value).abs() <= 1e-13 * value.abs(), "{body}: {own} for {value}");
+                let own = results["grad_A"].as_tensor().expect("a tensor").data();
+                let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-13 * b.abs().max(1.0);
+                assert!(own.iter().zip(&by_a).all(near), "{body}: {own:?} for {by_a:?}");
+            }
+        }
+    }
     Ok(())
 }
 

@@ -115,6 +115,32 @@ impl<'a> Elaborator<'a> {
             .to_owned()
     }
 
+    /// What to assume where a tensor is bound to the places that `argmin` or `argmax` find in a range that may be empty.
+    pub(super) fn search_of_nothing(&self, array: ExprId) -> Option<String> {
+        let Expr::Name(name) = self.expr(array) else { return None };
+        let exprs = &self.frame.source.ast.exprs;
+        work::charge(exprs.len());
+        let mut value = exprs.values().find_map(|expr| match expr {
+            Expr::Let { name: bound, value, .. } if bound.text == *name => Some(*value),
+            _ => None,
+        })?;
+        while let Expr::Binder { kind: BinderKind::Gen, body, .. } = self.expr(value) {
+            value = *body;
+        }
+        match self.expr(value) {
+            Expr::Binder { kind: kind @ (BinderKind::ArgMax | BinderKind::ArgMin), extent, .. } => {
+                match self.expr(*extent) {
+                    Expr::Name(n) => Some(format!(
+                        "the `{}` over an empty range finds no place: say that there is one, `assume {n} >= 1`, and the elements of `{name}` are indices",
+                        kind.word()
+                    )),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
     /// Whether a name is one of several for the parts of the state of a loop.
     fn is_in_state(&self, name: &str) -> bool {
         let exprs = &self.frame.source.ast.exprs;

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Axes are counted from 0, and from the end from -1 on, as in NumPy and PyTorch, which writes `dim`. It is the first argument that has the axis, so `f` is a
-//! definition whose first parameter is a vector. Julia counts `dims` from 1: that word is answered by a sentence, as are several axes of a definition, and `keepdims`.
+//! definition whose first parameter is a vector. Julia counts `dims` from 1: that word is answered by a sentence, as are several axes of a definition. With
+//! `keepdims = True` the axis [is kept](super::added), of length 1.
 
 use super::super::ast::{BinaryOp, Expr, ExprId, TypeKind, UnaryOp};
 use super::names::{Global, Meaning};
@@ -34,6 +35,9 @@ impl<'a> Elaborator<'a> {
     /// Calls a function along an axis, where its last argument is `axis = k` and no other has a name.
     pub(super) fn goes_along_axis(&mut self, at: ExprId, name: &'a str, args: &'a [ExprId]) -> bool {
         let Some((last, others)) = args.split_last() else { return false };
+        if self.keeps_axes(at, name, args) {
+            return true;
+        }
         if others.iter().any(|arg| self.is_named(*arg)) {
             return false;
         }

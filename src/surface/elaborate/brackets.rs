@@ -261,14 +261,17 @@ impl Elaborator<'_> {
     ) -> Option<TermId> {
         for value in values {
             let shape = self.real_shape(*value);
-            let fits = shape.as_ref().is_some_and(|shape| shape.is_empty() || self.same_shape(shape, &axes.shape));
+            let fits = shape.as_ref().is_some_and(|shape| {
+                let stretched = self.stretched_shapes(&[shape.clone(), axes.shape.clone()]).swap_remove(0);
+                shape.is_empty() || self.same_shape(&stretched, &axes.shape)
+            });
             if !fits {
                 self.report_shapes(what, &axes.shape, &shape.unwrap_or_default(), span);
                 return None;
             }
         }
         let mut lets = Vec::new();
-        let elements = self.elements_at(values, &axes.indices, &mut lets, span)?;
+        let elements = self.elements_at(values, &axes.indices, &axes.shape, &mut lets, span)?;
         let body = make(self, elements)?;
         let tensor = self.gens(&axes.indices, &axes.shape, body, span);
         self.wrap_lets(lets, tensor, span)

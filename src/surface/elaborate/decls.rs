@@ -108,6 +108,7 @@ impl<'a> Elaborator<'a> {
             expansions: 0,
             ops: FxHashMap::default(),
             aliases: BTreeMap::new(),
+            unread: FxHashSet::default(),
             ranges: FxHashMap::default(),
             quotient_indices: BTreeMap::new(),
             refined: FxHashMap::default(),

@@ -136,6 +136,10 @@ impl<'a> Elaborator<'a> {
             {
                 sum.pending.push((e, k));
             }
+            Expr::Access { array, .. } if let Some(help) = self.search_of_nothing(*array) => {
+                let message = "an index is expected, found an element of a tensor of places that may not be there";
+                return Err(Some(Diagnostic::new("not-an-index", span, message).help(help)));
+            }
             Expr::Error => return Err(None),
             other => return Err(Some(not_an_index(other, span))),
         }

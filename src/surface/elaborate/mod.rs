@@ -33,6 +33,7 @@
 //! | `functions` | functions as values |
 //! | `typings` | functions that are said to have a type |
 //! | `axes` | functions along an axis |
+//! | `added` | axes of length 1 that are added or kept |
 //! | `advice` | what to write instead, where it depends on types |
 //! | `arrays` | `zeros`, `eye` and the like, `einsum` |
 //! | `ranges` | ranges that are not written |
@@ -48,6 +49,7 @@
 //! What a bracket computes from reals is bound by a `let` around the term that the bracket belongs to: an *anchor*. While a
 //! predicate or an index is elaborated, the innermost anchor collects these lets.
 
+mod added;
 mod advice;
 mod arrays;
 mod axes;
@@ -245,6 +247,8 @@ enum Task<'a> {
     Einsum(ExprId),
     Total(ExprId, &'a str),
     TotalAlong(ExprId, &'a str, i64),
+    AddAxes(ExprId),
+    KeepAxes(ExprId, Vec<i64>),
     Arithmetic(ExprId, BinaryOp),
     Power(ExprId, i32),
     Pair(ExprId),
@@ -422,6 +426,8 @@ struct Elaborator<'a> {
     expansions: usize,
     /// The index that takes the place of another, since its `gen` was taken apart. It is younger.
     aliases: BTreeMap<IndexId, IndexId>,
+    /// The indices of axes that were added, which no element mentions.
+    unread: FxHashSet<IndexId>,
     /// The ranges that are not written, by the places where they would be.
     ranges: FxHashMap<(usize, ExprId), Size>,
     /// The indices that are quotients of others: what each divides, and by what.
@@ -534,6 +540,8 @@ impl<'a> Elaborator<'a> {
             Task::Einsum(at) => self.finish_einsum(at),
             Task::Total(at, name) => self.finish_total(at, name),
             Task::TotalAlong(at, name, axis) => self.finish_total_along(at, name, axis),
+            Task::AddAxes(at) => self.finish_new_axes(at),
+            Task::KeepAxes(at, axes) => self.finish_kept_axes(at, &axes),
             Task::Arithmetic(at, op) => self.finish_arithmetic(at, op),
             Task::Power(at, k) => self.finish_power(at, k),
             Task::Pair(at) => self.finish_pair(at),

@@ -6,6 +6,7 @@
 //! x[::-1]      ==  gen s < n. x[n - 1 - s]
 //! x[-1]        ==  x[n - 1]                                    a negative integer alone counts from the end, as an end of a part too
 //! x[-k]        ==  x[n - k]                                    for a size k, and x[:-k] is x[:n - k]
+//! x[:, None]   ==  gen i < n, o < 1. x[i]                      one more axis, of length 1: see `added`
 //! ```
 //!
 //! No place is negative, so there is one reading. Every place of a part is proved in bounds, as any access is: `x[a:b]` is never cut off where
@@ -39,6 +40,7 @@ impl Elaborator<'_> {
         for index in indices {
             match self.expr(*index) {
                 Expr::All => {}
+                Expr::Name(_) if self.is_new_axis(*index) => {}
                 Expr::Part { from, to, .. } => operands.extend([from, to].into_iter().flatten()),
                 _ => operands.push(*index),
             }
@@ -52,6 +54,9 @@ impl Elaborator<'_> {
         let mut affines = self.pop_affines(operands)?.into_iter();
         let mut given = Vec::with_capacity(indices.len());
         for index in indices {
+            if self.is_new_axis(*index) {
+                continue;
+            }
             given.push(match self.expr(*index) {
                 Expr::All => Given::Whole,
                 Expr::Part { from, to, step } => Given::Part {

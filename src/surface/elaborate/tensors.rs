@@ -3,14 +3,15 @@
 //! ```text
 //! a + b        ==  gen i < n. a[i] + b[i]               also f(a, ..), -a, a^k, a < b, if p then a else b; a number goes with each element
 //! sum(a)       ==  sum i < n, j < m. a[i, j]            mean(a), max(a), min(a) likewise
-//! A @ B        ==  gen i < n, j < m. sum k < l. A[i, k] * B[k, j]       A @ x, x @ B, x @ y with the axes that there are
+//! A @ B        ==  gen i < n, j < m. sum k < l. A[i, k] * B[k, j]       A @ x, x @ B, x @ y with the axes that there are; axes in front go together
 //! sum i. v     ==  gen k < m. sum i < n. v[k]            of tensors that depend on the index, m not n; mean likewise
 //! A'           ==  gen j < m, i < n. A[i, j]
 //! A[:, j]      ==  gen i < n. A[i, j]                see `parts`
 //! ```
 //!
 //! Shapes must agree, for what is known of sizes. A tensor of fewer axes goes with each of the others' leading ones, as a bias with each row; where
-//! it fits in another way as well, and where a matrix stands beside a vector in `*`, it is asked what is meant. Nothing else is stretched.
+//! it fits in another way as well, and where a matrix stands beside a vector in `*`, it is asked what is meant. Nothing else is stretched but axes of the
+//! [length 1](super::added).
 //!
 //! **Rows.** A vector has one axis and is no row or column. `x'` is `x` where a product begins with it, alone or with factors, as in `x' @ A @ x`, and is
 //! refused elsewhere: `x @ x'` and `x' + y` are matrices on paper.
@@ -102,6 +103,7 @@ impl<'a> Elaborator<'a> {
         loop {
             match &self.program.terms[e] {
                 Term::Let { body, .. } | Term::Iverson { body, .. } => e = *body,
+                Term::Gen { index, .. } if self.unread.contains(index) => return Vec::new(),
                 Term::Gen { index, body, .. } => {
                     names.push(self.program.indices[*index].clone());
                     e = *body;
@@ -237,33 +239,36 @@ impl<'a> Elaborator<'a> {
             };
             shapes.push(shape);
         }
-        let shape = self.common_shape(&shapes, what, span)?;
+        let shape = self.common_shape(&self.stretched_shapes(&shapes), what, span)?;
         let values: Vec<TermId> = values.into_iter().collect::<Option<_>>()?;
         let indices = self.fresh_indices(&shape, &values);
         let mut lets = Vec::new();
-        let elements = self.elements_at(&values, &indices, &mut lets, span)?;
+        let elements = self.elements_at(&values, &indices, &shape, &mut lets, span)?;
         let body = operation(self, elements)?;
         let tensor = self.gens(&indices, &shape, body, span);
         self.wrap_lets(lets, tensor, span)
     }
 
-    /// The elements of some tensors at indices, of which those of fewer axes have the last ones. The `let`s around them go to the others.
+    /// The elements of some tensors at indices of these extents, of which those of fewer axes have the last ones. The `let`s around them go to the others.
     pub(super) fn elements_at(
         &mut self,
         values: &[TermId],
         indices: &[IndexId],
+        extents: &[Size],
         lets: &mut Vec<Binding>,
         span: Span,
     ) -> Option<Vec<TermId>> {
         let mut elements = Vec::with_capacity(values.len());
         for value in values {
-            let axes = self.real_shape(*value)?.len();
-            // What has fewer axes is used for each of the others.
-            let value = match axes < indices.len() {
+            let shape = self.real_shape(*value)?;
+            let before = indices.len() - shape.len();
+            let (indices, extents) = (&indices[before..], &extents[before..]);
+            // What has fewer axes, or shorter ones, is used for each of the others.
+            let value = match before > 0 || self.stretched_shapes(&[shape.clone(), extents.to_vec()])[0] != shape {
                 true => self.bind_value(*value, "s", lets, span)?,
                 false => self.leave_lets(*value, lets),
             };
-            elements.push(self.element_at(value, &indices[indices.len() - axes..], span)?);
+            elements.push(self.element_stretched(value, indices, extents, span)?);
         }
         Some(elements)
     }
@@ -462,40 +467,52 @@ impl<'a> Elaborator<'a> {
 
     fn product(&mut self, a: TermId, b: TermId, span: Span) -> Option<TermId> {
         let shapes = self.real_shape(a).zip(self.real_shape(b));
-        let Some((left, right)) = shapes.filter(|(a, b)| matches!(a.len(), 1 | 2) && matches!(b.len(), 1 | 2)) else {
+        let Some((left, right)) = shapes.filter(|(a, b)| !a.is_empty() && !b.is_empty()) else {
             let (left, right) = (self.show_type(self.program.ty(a)), self.show_type(self.program.ty(b)));
             let message = format!("`@` multiplies matrices and vectors, found values of type `{left}` and `{right}`");
-            let help =
-                "numbers, and tensors element by element, are multiplied by `*`; more axes need a `sum` of their own";
+            let help = "numbers, and tensors element by element, are multiplied by `*`";
             self.diagnose(Diagnostic::new("expected-tensor", span, message).help(help));
             return None;
         };
-        let (inner, other) = (left.last()?.clone(), right.first()?.clone());
+        // Axes in front of those of matrices, as of a batch.
+        let (batch_a, batch_b) = (left.len().saturating_sub(2), right.len().saturating_sub(2));
+        let (inner, other) = (left.last()?.clone(), right.get(batch_b)?.clone());
         if !self.same_size(&inner, &other) {
             let message = format!(
-                "`@` sums over the last axis of its left and the first axis of its right side, found shapes `{}` and `{}`",
+                "`@` sums over the last axis of its left and the {} of its right side, found shapes `{}` and `{}`",
+                if batch_b > 0 { "last axis but one" } else { "first axis" },
                 self.show_shape(&left),
                 self.show_shape(&right)
             );
             self.diagnose(Diagnostic::new("shape-mismatch", span, message).help("the transpose of a matrix is `A'`"));
             return None;
         }
+        let leading = [left[..batch_a].to_vec(), right[..batch_b].to_vec()];
+        let batch = if leading.iter().all(|axes| !axes.is_empty()) && !self.same_shape(&leading[0], &leading[1]) {
+            self.report_shapes("@", &left, &right, span);
+            return None;
+        } else {
+            leading.into_iter().max_by_key(Vec::len)?
+        };
         let mut lets = Vec::new();
         // Each element of one operand is used for each of the axes that only the other has.
-        let a = match right.len() {
-            2 => self.bind_value(a, "a", &mut lets, span)?,
-            _ => self.leave_lets(a, &mut lets),
+        let a = match right.len() > 1 {
+            true => self.bind_value(a, "a", &mut lets, span)?,
+            false => self.leave_lets(a, &mut lets),
         };
-        let b = match left.len() {
-            2 => self.bind_value(b, "b", &mut lets, span)?,
-            _ => self.leave_lets(b, &mut lets),
+        let b = match left.len() > 1 {
+            true => self.bind_value(b, "b", &mut lets, span)?,
+            false => self.leave_lets(b, &mut lets),
         };
-        let shape: Vec<Size> = left.iter().take(left.len() - 1).chain(right.iter().skip(1)).cloned().collect();
+        let rows = left[batch_a..left.len() - 1].iter();
+        let columns = right[batch_b..].iter().skip(1);
+        let shape: Vec<Size> = batch.iter().chain(rows.clone()).chain(columns).cloned().collect();
         let mut names = self.fresh_indices(&[shape.clone(), vec![inner.clone()]].concat(), &[]);
         let k = names.pop()?;
-        let rows = left.len() - 1;
-        let at_a = [&names[..rows], &[k]].concat();
-        let at_b = [&[k], &names[rows..]].concat();
+        let (leading, own) = names.split_at(batch.len());
+        let (of_rows, of_columns) = own.split_at(rows.len());
+        let at_a = [&leading[batch.len() - batch_a..], of_rows, &[k]].concat();
+        let at_b = [&leading[batch.len() - batch_b..], &[k], of_columns].concat();
         let a = self.element_at(a, &at_a, span)?;
         let b = self.element_at(b, &at_b, span)?;
         let body = self.push(Term::Mul(a, b), span)?;
@@ -519,8 +536,12 @@ impl<'a> Elaborator<'a> {
         let Some([m, n]) = shape.and_then(|shape| <[Size; 2]>::try_from(shape).ok()) else {
             let found = self.show_type(self.program.ty(value));
             let message = format!("`'` transposes a matrix, found a value of type `{found}`");
-            let help =
-                "a vector has one axis: `x @ y` is a number, `outer(x, y)` a matrix, `x @ A @ x` a quadratic form";
+            let help = match self.real_shape(value) {
+                Some(shape) if shape.len() > 2 => {
+                    "of more axes write which two change places: `gen b < l, j < n, i < m. A[b, i, j]`"
+                }
+                _ => "a vector has one axis: `x @ y` is a number, `outer(x, y)` a matrix, `x @ A @ x` a quadratic form",
+            };
             self.diagnose(Diagnostic::new("expected-tensor", span, message).help(help));
             return None;
         };

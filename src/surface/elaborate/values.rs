@@ -100,16 +100,14 @@ impl<'a> Elaborator<'a> {
             Expr::Access { array, indices } if self.sum_param(*array).is_some() => {
                 self.sum_element(at, *array, indices)
             }
-            Expr::Access { indices, .. } if indices.iter().any(|index| self.is_new_axis(*index)) => {
-                let message = "an index is expected, found an axis that is added";
-                self.diagnose(Diagnostic::new("not-an-index", span, message).help(crate::foreign::NEW_AXIS));
-                self.values.push(None);
-            }
             Expr::Access { array, indices } => {
+                if indices.iter().any(|index| self.is_new_axis(*index)) {
+                    self.tasks.push(Task::AddAxes(at));
+                }
                 self.enter_anchor();
                 let sparse = self.as_variable(*array).filter(|v| self.sparse(*v).is_some());
                 self.tasks.push(match sparse {
-                    Some(var) => Task::SparseAccess(at, var, indices.len()),
+                    Some(var) => Task::SparseAccess(at, var, self.old_axes(indices)),
                     None => Task::Access(at),
                 });
                 let given = self.index_operands(indices);
@@ -191,16 +189,6 @@ impl<'a> Elaborator<'a> {
         self.tasks.push(Task::Iverson(at));
         self.tasks.push(Task::Value(body));
         self.tasks.push(Task::EnterGuard);
-    }
-
-    /// Whether an index is the `None` of `x[:, None]`.
-    fn is_new_axis(&self, index: ExprId) -> bool {
-        match self.expr(index) {
-            Expr::Name(name) => {
-                matches!(name.as_str(), "None" | "newaxis") && matches!(self.peek(name), Meaning::Unknown)
-            }
-            _ => false,
-        }
     }
 
     /// Whether an exponent is the `T` of `A^T`.
@@ -474,7 +462,7 @@ impl<'a> Elaborator<'a> {
         let value = self.pop_value();
         let hoisted = self.leave_anchor();
         let value = value.and_then(|value| {
-            let axes = self.axes(value, indices.len(), *array, span)?;
+            let axes = self.axes(value, self.old_axes(indices), *array, span)?;
             let Places { at: places, parts } = self.places_on(given?, &axes)?;
             let places: Vec<(Option<Affine>, Size)> = places.into_iter().zip(axes).collect();
             let args: Vec<(Affine, Size)> =

@@ -5,13 +5,14 @@
 //! u[max(a, b) - 1]      ==  if a >= b then u[a - 1] else u[b - 1]
 //! u[abs(a)]             ==  if a >= -a then u[a] else u[-a]
 //! u[if p then a else b] ==  if p then u[a] else u[b]
+//! u[f(min(a, b))]       ==  if a <= b then u[f(a)] else u[f(b)]      f a map
 //! ```
 //!
 //! Each element is in bounds by what is known on its side.
 
 use super::{Operand, Parser};
 use crate::base::Span;
-use crate::surface::ast::{BinaryOp, Expr, ExprId, Name, UnaryOp};
+use crate::surface::ast::{BinaryOp, Decl, Expr, ExprId, Name, UnaryOp};
 
 /// How many elements one access may choose from.
 const MAX_CHOICES: usize = 32;
@@ -132,6 +133,8 @@ impl Parser<'_> {
                             stack.extend([*b, *a]);
                             found = Some(Chosen { at, call: e, by: By::Condition([*guard, *a, *b]) });
                         }
+                        // The places of a map.
+                        _ if self.is_declared_map(&callee.text) => stack.extend(args.iter().rev()),
                         _ => {}
                     },
                     _ => {}
@@ -142,5 +145,14 @@ impl Parser<'_> {
             }
         }
         None
+    }
+
+    /// Whether a `map` or a parameter in front of this place has a name: what is applied in an index is a map.
+    fn is_declared_map(&self, text: &str) -> bool {
+        let has_name = |decl: &Decl| match decl {
+            Decl::Map { name, .. } | Decl::Param { name, .. } => name.text == text,
+            _ => false,
+        };
+        self.ast.decls.iter().any(has_name)
     }
 }
