@@ -4,6 +4,8 @@
 //! sum o. [m(o, c)] * A[c, r] * B[o, s]   ==   let y = gen c, s. sum o. [m(o, c)] * B[o, s] in [c is a target] * A[c, r] * y[c, s]
 //! ```
 //!
+//! where `B[o, s]` may have tests of its own, `sum a. [g(o, a) and q[o, s] != 0] * B[a, s]`.
+//!
 //! where `o` is all of what `m` maps, one index or several, and `c` is summed or not. It is the distributive law, so sums are in another order. Gradients
 //! by parameters that all sources share are like the left side, `sum o. E[m(o), k] * t[o]`, and so are those by what is looked up,
 //! `gen c, k. sum o. [m(o, c)] * h[k] * t[o]`: both read `y` then, which is made once. Simplification leaves that to here, since for its model, in
@@ -78,7 +80,8 @@ struct Group<'a> {
     atom: &'a Pred,
     sources: Vec<IndexId>,
     target: IndexId,
-    /// Conjuncts about other indices.
+    /// Other conjuncts about sources, and those about other indices.
+    asked: Vec<&'a Pred>,
     rest: Vec<&'a Pred>,
     /// `A`, which does not depend on sources, and `B`.
     operands: [&'a Operand; 2],
@@ -115,24 +118,28 @@ impl<'a> Group<'a> {
         if sources.iter().any(|i| i.index() < rank) {
             return None;
         }
-        let rest: Vec<&Pred> = guard.conjuncts().iter().filter(|p| *p != atom).collect();
         let of_source = |i: &IndexId| sources.contains(i);
+        let others = guard.conjuncts().iter().filter(|p| *p != atom);
+        let (asked, rest): (Vec<&Pred>, Vec<&Pred>) = others.partition(|p| sources.iter().any(|i| p.mentions(*i)));
         let [a, b] = operands;
         let reads_target = target.index() < rank || a.indices.contains(&target);
-        let apart = !a.indices.iter().any(of_source) && b.indices.iter().any(of_source);
-        if !apart || !reads_target || sources.iter().any(|i| rest.iter().any(|p| p.mentions(*i))) {
+        let apart = !a.indices.iter().any(of_source) && (b.indices.iter().any(of_source) || !asked.is_empty());
+        if !apart || !reads_target {
             return None;
         }
+        // What goes with the sources.
+        let mut own = b.indices.clone();
+        asked.iter().for_each(|p| p.visit_free(&mut |i| own.push(i)));
         let is_free = |i: &IndexId| !rest.iter().any(|p| p.mentions(*i));
         let gains = |i: &IndexId| {
             let grows = extent(stmt, *i).is_some_and(|n| n.as_constant().is_none());
-            grows && *i != target && !b.indices.contains(i) && is_free(i)
+            grows && *i != target && !own.contains(i) && is_free(i)
         };
         if !a.indices.iter().any(gains) {
             return None;
         }
         let (mut axes, mut summed) = (Vec::new(), Vec::new());
-        for i in b.indices.iter().filter(|i| !of_source(i) && **i != target) {
+        for i in own.iter().filter(|i| !of_source(i) && **i != target) {
             let stays = i.index() < rank || a.indices.contains(i);
             if !stays && !is_free(i) {
                 return None;
@@ -144,8 +151,8 @@ impl<'a> Group<'a> {
         }
         // Another index is summed as often as it has values, or is one of `A` alone.
         let mut sums = (rank..rank + stmt.rhs.sums().len()).map(IndexId::from_index);
-        let named = |i: IndexId| i == target || of_source(&i) || a.indices.contains(&i) || b.indices.contains(&i);
-        sums.all(named).then_some(Group { map, atom, sources, target, rest, operands, axes, summed })
+        let named = |i: IndexId| i == target || a.indices.contains(&i) || of_source(&i) || own.contains(&i);
+        sums.all(named).then_some(Group { map, atom, sources, target, asked, rest, operands, axes, summed })
     }
 
     /// The axes of `y`.
@@ -165,7 +172,10 @@ impl<'a> Group<'a> {
         let outer = fresh(builder, &kept);
         let inner = fresh(builder, &[self.sources.as_slice(), &self.summed].concat());
         let names = Names(outer.iter().chain(&inner).map(|(from, to, _)| (*from, *to)).collect());
-        let guard = self.atom.substitute(&|i| names.of(i).map(Affine::index))?;
+        let mut guard = self.atom.substitute(&|i| names.of(i).map(Affine::index))?;
+        for p in &self.asked {
+            guard = guard.and(builder.freshen(p, &|i| names.of(i))?);
+        }
         let operand = Operand { var: b.var, indices: all_named(&names, &b.indices)? };
         let y = builder.contract(&ranges(&outer), &ranges(&inner), guard, vec![operand])?;
         // What reads it.

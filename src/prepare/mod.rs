@@ -9,6 +9,7 @@
 //! | `truth-values` | what numbers say in guards, where it would be looked for again and again, becomes tensors of truth values | exact |
 //! | `fill-values` | what is the same all along rows, but for the entries of a relation, is computed on these and once for each row | reassociates |
 //! | `target-sums` | what is asked of the target of a map is asked once for each target | reassociates |
+//! | `distribute-sums` | sums of what is read through several maps are a sum for each of them | reassociates |
 //! | `per-target` | functions and sums of what is read through a map are computed once for each target | exact |
 //! | `tabulate` | functions of what depends on sums of indices alone are computed once for each sum | exact |
 //! | `group-sums` | sums over the sources of a map are grouped by target | reassociates |
@@ -21,6 +22,7 @@
 //! [`on_patterns`] gives outputs patterns that are found out when a program is bound: what a kernel with sparse results begins with.
 
 mod demand;
+mod distribute_sums;
 mod empty_sums;
 mod exchange_sums;
 mod fill_values;
@@ -84,7 +86,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 14] = {
+pub const PASSES: [Pass; 15] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, rewrite: Rewrite) -> Pass {
         Pass { name, exactness, rewrite }
@@ -96,6 +98,7 @@ pub const PASSES: [Pass; 14] = {
         pass("truth-values", Exact, truth_values::kept),
         pass("fill-values", Reassociates, fill_values::filled),
         pass("target-sums", Reassociates, target_sums::by_target),
+        pass("distribute-sums", Reassociates, distribute_sums::distributed),
         pass("per-target", Exact, per_target::shared),
         pass("tabulate", Exact, tabulate::tabulated),
         pass("group-sums", Reassociates, group_sums::grouped),

@@ -49,8 +49,11 @@ fn wanted_under(program: &Program, counts: &dyn Fn(&Pred) -> bool) -> SideTable<
                 let all = wanted[y] || demand.axes.iter().all(|needed| *needed);
                 wanted.set(y, all);
                 let known = &mut demands[y];
-                // One that says nothing of most axes is no use.
-                if demand.axes.contains(&true) && known.len() < MAX_DEMANDS && !known.contains(&demand) {
+                // One that says nothing of the axes is no use, but numbers have none.
+                if (demand.axes.is_empty() || demand.axes.contains(&true))
+                    && known.len() < MAX_DEMANDS
+                    && !known.contains(&demand)
+                {
                     known.push(demand);
                 }
             };
@@ -156,7 +159,8 @@ pub(super) fn in_use(builder: &mut Builder, map: RelationId, target: IndexId) ->
     Pred::exists_each(sources.into_iter(), Pred::relation(RelationRef::Input(map), args))
 }
 
-/// Whether a tensor with such axes has no more elements than a parameter, or a row than a result, up to a literal.
+/// Whether a tensor with such axes has no more elements than a parameter, or a row than a result, up to a literal, or is as large as a product of two
+/// matrices, parameters or results.
 pub(super) fn has_room(program: &Program, dims: &[Size]) -> bool {
     let (mut literal, mut sizes) = (1i64, Vec::new());
     for n in dims {
@@ -174,9 +178,14 @@ pub(super) fn has_room(program: &Program, dims: &[Size]) -> bool {
         _ => false,
     };
     // One of more axes may be sparse.
-    let results = program.outputs.iter().flat_map(|output| &output.leaves).filter(|_| sizes.len() < 2);
-    let results = results.map(|x| &program.stmts[*x]);
-    literal <= MAX_GROWTH && program.stmts.values().filter(is_dense).chain(results).any(fits)
+    let results = || program.outputs.iter().flat_map(|output| &output.leaves).map(|x| &program.stmts[*x]);
+    let rows = results().filter(|_| sizes.len() < 2);
+    let is_of_matrix = |n: &Size| {
+        let mut matrices = program.stmts.values().filter(is_dense).chain(results()).filter(|stmt| stmt.dims.len() > 1);
+        matrices.any(|stmt| stmt.dims.contains(n))
+    };
+    let is_product = || sizes.len() == 2 && sizes.iter().all(|n| is_of_matrix(n));
+    literal <= MAX_GROWTH && (program.stmts.values().filter(is_dense).chain(rows).any(fits) || is_product())
 }
 
 /// What indices of a statement are called in another one.
