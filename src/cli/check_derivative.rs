@@ -120,8 +120,7 @@ fn check_on<P: Checked>(
     let seeds = seeds.collect::<Result<Vec<_>>>()?;
     // What a derivative adds, and the derivative.
     let derive = |mode: Mode, with_value: bool| {
-        let request =
-            Request { wrt: wrt.to_vec(), with_value, simplify: simplify.cloned(), ..Request::new(mode, &[]) };
+        let request = Request { wrt: wrt.to_vec(), with_value, simplify: simplify.cloned(), ..Request::new(mode, &[]) };
         let derived = function.derive(&request)?;
         derived.simplification.iter().for_each(|report| tell(report, simplify));
         let derivative = P::of(&derived.function);

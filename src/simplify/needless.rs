@@ -361,8 +361,8 @@ impl Pass<'_, '_, '_> {
         // First what the others imply, as long as all of these are there.
         let mut at = 0;
         while at < kept.len() && !work::is_used_up() {
-            let is_implied = kept[at].has_cases()
-                && self.proves(kept[at].clone(), Trust::Always, ranges, &but(&kept, at), &[])?;
+            let is_implied =
+                kept[at].has_cases() && self.proves(kept[at].clone(), Trust::Always, ranges, &but(&kept, at), &[])?;
             if is_implied {
                 self.steps.insert(BY_OTHERS);
                 kept.remove(at);

@@ -228,11 +228,11 @@ fn tightened(index: IndexId, extent: &Size, with: &[Pred]) -> Checked<Option<Pre
     while let Some(at) = excluded.iter().position(|(_, value)| lower.contains(value) || upper.contains(value)) {
         let (p, value) = excluded.remove(at);
         if lower.contains(&value) {
-            let first = value.add_constant(1)?;
+            let Ok(first) = value.add_constant(1) else { return Ok(None) };
             bounds.push((p, Pred::le(&first, &Affine::index(index))?));
             lower.push(first);
         } else {
-            let last = value.add_constant(-1)?;
+            let Ok(last) = value.add_constant(-1) else { return Ok(None) };
             bounds.push((p, Pred::le(&Affine::index(index), &last)?));
             upper.push(last);
         }
@@ -354,6 +354,8 @@ mod tests {
         let (i, j, k) = (affine(&[(I, 1)], 0), affine(&[(J, 1)], 0), affine(&[(K, 1)], 0));
         let in_range = |a: &Affine| Pred::in_range(a, &size()).unwrap();
         let row = |body: Pred| Pred::exists(K, size(), body);
+        let unequal = |a: &Affine, b: &Affine| Pred::unequal(a, b).unwrap();
+        let last = |k: i64| size().add_constant(-k).unwrap();
         let cases: Vec<(Pred, Pred)> = vec![
             (Pred::True, le(&1.into(), &size())),
             (le(&i, &j), le(&i, &j).and(le(&1.into(), &size()))),
@@ -375,6 +377,20 @@ mod tests {
             (related(&[I, K]).and(le(&i, &j)), row(related(&[I, K])).and(le(&i, &j))),
             (related(&[I, K]).and(equal(&k, &j)), in_range(&j).and(related(&[I, J]))),
             (related(&[I, K]).or(equal(&k, &j)), row(related(&[I, K])).or(in_range(&j))),
+            // 1 <= k <= n - 2, after which 1 and n - 2 are at the ends.
+            (unequal(&k, &0.into()).and(unequal(&k, &last(1))), le(&3.into(), &size())),
+            (
+                Pred::all([
+                    unequal(&k, &0.into()),
+                    unequal(&k, &1.into()),
+                    unequal(&k, &last(1)),
+                    unequal(&k, &last(2)),
+                ]),
+                le(&5.into(), &size()),
+            ),
+            (le(&i, &k).and(unequal(&k, &i)), le(&i, &last(2)).and(le(&2.into(), &size()))),
+            // Beside a relation nothing is gained.
+            (related(&[I, K]).and(unequal(&k, &0.into())), row(related(&[I, K]).and(unequal(&k, &0.into())))),
         ];
         for (body, expected) in cases {
             assert_eq!(exists(K, &size(), &body), Ok(expected), "exists {K} < n. {body:?}");

@@ -491,7 +491,30 @@ impl Facts {
                 }
             }
         }
+        while let Some((all, bound)) = self.bound_of(&kept) {
+            kept.retain(|p| !all.contains(p));
+            kept.push(bound);
+        }
         Pred::all(kept)
+    }
+
+    /// Two conjuncts that are one bound: `0 <= a` and `a != 0` as `1 <= a`, and `a != 0` and `a != 1` as `2 <= a`, where `0 <= a` is known.
+    fn bound_of(&self, conjuncts: &[Pred]) -> Option<([Pred; 2], Pred)> {
+        let unequal = conjuncts.iter().filter_map(|p| if let Pred::NonZero(a) = p { Some((p, a)) } else { None });
+        for (p, a) in unequal {
+            for a in [Some(a.clone()), a.scale(-1).ok()].into_iter().flatten() {
+                let shifted = |k: i64| a.add_constant(k).ok();
+                let (at_least_zero, Some(next)) = (Pred::non_negative(a.clone()), shifted(-1)) else { continue };
+                if conjuncts.contains(&at_least_zero) {
+                    return Some(([p.clone(), at_least_zero], Pred::non_negative(next)));
+                }
+                let (other, Some(bound)) = (Pred::non_zero(next), shifted(-2)) else { continue };
+                if conjuncts.contains(&other) && self.derives(&at_least_zero) {
+                    return Some(([p.clone(), other], Pred::non_negative(bound)));
+                }
+            }
+        }
+        None
     }
 
     /// Whether the facts contradict each other, so that anything follows. `false` means "not proved".
