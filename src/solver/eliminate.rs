@@ -388,7 +388,7 @@ mod tests {
                 ]),
                 le(&5.into(), &size()),
             ),
-            (le(&i, &k).and(unequal(&k, &i)), le(&i, &last(2)).and(le(&2.into(), &size()))),
+            (le(&i, &k).and(unequal(&k, &i)), le(&i, &last(2)).and(le(&1.into(), &size()))),
             // Beside a relation nothing is gained.
             (related(&[I, K]).and(unequal(&k, &0.into())), row(related(&[I, K]).and(unequal(&k, &0.into())))),
         ];

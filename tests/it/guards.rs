@@ -104,7 +104,10 @@ const WITH_ENDS: [&str; 5] = [
 #[test]
 fn guards_at_the_ends_of_ranges() {
     for text in WITH_ENDS {
-        let gradient = compile(text).gradient([] as [&str; 0]).expect("it has a gradient");
+        let function = compile(text);
+        let params = function.tensor_ssa().signature.params.values();
+        let names: Vec<String> = params.map(|param| param.name.clone()).collect();
+        let gradient = function.gradient(&names).expect("it has a gradient");
         let loops = gradient.loops(&mut Stages::new()).expect("it lowers").to_string();
         // What constants decide is not tested, and no loop ends before it begins.
         for needless in ["if -1 != 0", "if 1 != 0", "if 0 = 0", "K + 1 .. -1", "in K .. 0"] {
@@ -124,8 +127,8 @@ fn guards_at_the_ends_of_ranges() {
 
 #[test]
 fn ordinal_regression_reads_plainly() {
-    let gradient = compile(WITH_ENDS[0]).gradient(["beta", "first"]).expect("it has a gradient").to_string();
-    assert!(gradient.ends_with("in (gen i < d. sum j < n. -X[j, i] * t5[j], sum i < K - 1. cut_adj[i])"), "{gradient}");
+    let gradient = compile(WITH_ENDS[0]).gradient(["beta"]).expect("it has a gradient").to_string();
+    assert!(gradient.ends_with("in gen i < d. sum j < n. -X[j, i] * t5[j]"), "{gradient}");
     assert!(!gradient.contains("exists"), "{gradient}");
 }
 
@@ -144,5 +147,5 @@ fn axes_say_how_small_sizes_are() {
 #[test]
 fn branches_that_are_zero() {
     let choice = compile("param x : [n] real\ngen i < n. if i = 0 then 0 else if x[i] > 1 then sin(x[i]) else 0");
-    assert!(choice.to_string().ends_with("gen i < n. [i != 0 and x[i] > 1] * sin(x[i])"), "{choice}");
+    assert!(choice.to_string().ends_with("gen i < n. [i != 0] * [x[i] > 1] * sin(x[i])"), "{choice}");
 }
