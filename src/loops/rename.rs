@@ -261,16 +261,12 @@ impl Fresh {
         })
     }
 
-    /// Statements under new names, without tests that hold everywhere now, and what is under those that hold nowhere.
+    /// Statements under new names, without those under tests that hold nowhere now.
     pub fn body(&mut self, body: &[Stmt]) -> Checked<Vec<Stmt>> {
         let mut out = Vec::with_capacity(body.len());
         for stmt in body {
             let stmt = self.stmt(stmt)?;
-            match stmt {
-                Stmt::If { cond, .. } if cond.is_never() => {}
-                Stmt::If { cond, body } if cond.is_always() => out.extend(body),
-                stmt => out.push(stmt),
-            }
+            out.extend((!matches!(&stmt, Stmt::If { cond, .. } if cond.is_never())).then_some(stmt));
         }
         Ok(out)
     }

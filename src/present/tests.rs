@@ -292,7 +292,7 @@ fn present_targets_in_guards() {
     check("gen i < n. sum j < n. [cam(i) = cam(j)] * z[i]", tensor(&['n']), |b| {
         restricted(b, some(2, m(), cam(0, at(2)).and(cam(1, at(2)))))
     });
-    check("gen i < n. [cam(i) >= 1] * sum j < n. z[i]", tensor(&['n']), |b| {
+    check("gen i < n. sum j < n. [cam(i) >= 1] * z[i]", tensor(&['n']), |b| {
         let above = Pred::non_negative(at(2).add_constant(-1).expect("small"));
         restricted(b, some(2, m(), cam(0, at(2)).and(above)))
     });
@@ -302,7 +302,7 @@ fn present_targets_in_guards() {
         restricted(b, some(2, short, cam(0, at(2)).and(cam(1, at(2)))))
     });
     // Not of a source that may be none.
-    check("gen i < n. [exists k < m. k >= 1 and cam(i + 1) = k] * sum j < n. z[i]", tensor(&['n']), |b| {
+    check("gen i < n. sum j < n. [exists k < m. k >= 1 and cam(i + 1) = k] * z[i]", tensor(&['n']), |b| {
         let next =
             Pred::relation(RelationRef::Input(RelationId(1)), vec![at(0).add_constant(1).expect("small"), at(2)]);
         restricted(b, some(2, m(), next.and(Pred::non_negative(at(2).add_constant(-1).expect("small")))))

@@ -128,7 +128,7 @@ fn guards_at_the_ends_of_ranges() {
 #[test]
 fn ordinal_regression_reads_plainly() {
     let gradient = compile(WITH_ENDS[0]).gradient(["beta"]).expect("it has a gradient").to_string();
-    assert!(gradient.ends_with("in gen i < d. sum j < n. -X[j, i] * t5[j]"), "{gradient}");
+    assert!(gradient.trim_end().ends_with("in gen i < d. sum j < n. -X[j, i] * t4[j]"), "{gradient}");
     assert!(!gradient.contains("exists"), "{gradient}");
 }
 
@@ -147,5 +147,5 @@ fn axes_say_how_small_sizes_are() {
 #[test]
 fn branches_that_are_zero() {
     let choice = compile("param x : [n] real\ngen i < n. if i = 0 then 0 else if x[i] > 1 then sin(x[i]) else 0");
-    assert!(choice.to_string().ends_with("gen i < n. [i != 0] * [x[i] > 1] * sin(x[i])"), "{choice}");
+    assert!(choice.to_string().trim_end().ends_with("gen i < n. [i != 0] * [x[i] > 1] * sin(x[i])"), "{choice}");
 }
