@@ -297,7 +297,7 @@ fn present_targets_in_guards() {
         restricted(b, some(2, m(), cam(0, at(2)).and(above)))
     });
     // A shorter range than that of the map says more.
-    check("gen i < n. sum j < n. [cam(i) = cam(j) and cam(i) + 2 <= m] * z[i]", tensor(&['n']), |b| {
+    check("gen i < n. sum j < n. [cam(i) + 2 <= m and cam(i) = cam(j)] * z[i]", tensor(&['n']), |b| {
         let short = m().add_constant(-1).expect("small");
         restricted(b, some(2, short, cam(0, at(2)).and(cam(1, at(2)))))
     });
