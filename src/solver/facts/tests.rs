@@ -366,3 +366,53 @@ fn sources_have_targets() {
     assert!(labels.proves(&some(Pred::any([label(0), label(2)]), 3)));
     assert!(!labels.proves(&some(Pred::any([label(0), label(2)]), 2)));
 }
+
+#[test]
+fn sources_have_targets_in_each_case() {
+    let map = RelationRef::Input(RelationId(5));
+    let levels = affine(&[], &[(M, 1)], 0);
+    let at_least = |least: i64| {
+        let mut facts = Facts::new();
+        facts.total(map, &[Affine::size(N), levels.clone()]);
+        facts.under(&[(I, Affine::size(N))], [&le(&least.into(), &levels)])
+    };
+    let level = |k: Affine| Pred::relation(map, vec![i(I), k]);
+    let not = |k: Affine| Pred::unequal(&i(J), &k).expect("small");
+    // The thresholds below and above a level: one of them is none of the two ends if there are two levels.
+    let beside = level(affine(&[(J, 1)], &[], -1)).or(level(i(J)));
+    let body = Pred::all([beside, not(0.into()), not(levels.clone())]);
+    let some = Pred::exists(J, levels.add_constant(1).expect("small"), body);
+    assert!(at_least(2).proves(&some));
+    assert!(!at_least(1).proves(&some));
+}
+
+#[test]
+fn disequalities_exclude_one_value_each() {
+    let some = |conjuncts: &[Pred]| Pred::exists(K, Affine::size(N), Pred::all(conjuncts.to_vec()));
+    let not = |a: Affine| Pred::unequal(&i(K), &a).expect("small");
+    let least = |k: i64| scope(&[le(&k.into(), &Affine::size(N))]);
+    let two = some(&[not(i(I)), not(i(J))]);
+    assert!(least(3).proves(&two));
+    assert!(!least(2).proves(&two));
+    // 2*k != i excludes one value, or none.
+    let three = some(&[not(i(I)), not(i(J)), Pred::unequal(&affine(&[(K, 2)], &[], 0), &i(I)).expect("small")]);
+    assert!(least(4).proves(&three));
+    assert!(!least(3).proves(&three));
+    // Bounds leave fewer values.
+    let above = some(&[le(&1.into(), &i(K)), not(i(I))]);
+    assert!(least(3).proves(&above));
+    assert!(!least(2).proves(&above));
+    // The extent may be at its smallest.
+    assert!(!Facts::new().proves(&Pred::exists(K, Affine::constant(i64::MIN), not(0.into()))));
+}
+
+#[test]
+fn cases_have_one_witness() {
+    let of = |k: Affine, j: IndexId| relation(3, &[k, i(j)]);
+    let facts = scope(&[of(i(K), I).or(of(i(K), J)), in_range(&i(K), &Affine::size(N))]);
+    let s = IndexId(9);
+    let some = |p: Pred| Pred::exists(s, Affine::size(N), p);
+    assert!(facts.proves(&some(of(i(s), I).or(of(i(s), J)))));
+    assert!(!facts.proves(&some(of(i(s), I))));
+    assert!(!facts.proves(&Pred::exists(s, Affine::size(M), of(i(s), I).or(of(i(s), J)))));
+}
