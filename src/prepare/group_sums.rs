@@ -4,7 +4,8 @@
 //! sum o. [m(o, c)] * A[c, r] * B[o, s]   ==   let y = gen c, s. sum o. [m(o, c)] * B[o, s] in [c is a target] * A[c, r] * y[c, s]
 //! ```
 //!
-//! where `B[o, s]` may have tests of its own, `sum a. [g(o, a) and q[o, s] != 0] * B[a, s]`.
+//! where `B[o, s]` may have tests of its own, `sum a. [g(o, a) and q[o, s] != 0] * B[a, s]`. A target that these leave no term has the number 0 in `y`, which a product
+//! with what is no finite number is not; so this is [verified](super::speculate).
 //!
 //! where `o` is all of what `m` maps, one index or several, and `c` is summed or not. It is the distributive law, so sums are in another order. Gradients
 //! by parameters that all sources share are like the left side, `sum o. E[m(o), k] * t[o]`, and so are those by what is looked up,
@@ -20,6 +21,7 @@
 use std::borrow::Cow;
 
 use super::needs::{Names, has_maps, has_room, in_use, wanted};
+use super::speculate::verified;
 use crate::base::{Id, IndexId, RelationId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, Size};
@@ -45,7 +47,12 @@ pub(super) fn grouped(program: &Program) -> Result<Cow<'_, Program>> {
         for stmt in std::iter::once(stmt).chain(&views) {
             if let Some(group) = Group::of(signature, stmt).filter(|group| has_room(program, &group.dims(stmt))) {
                 found = true;
-                return group.apart(stmt, builder);
+                let grouped = group.apart(stmt, builder)?;
+                if group.has_all_terms(signature) {
+                    return Ok(grouped);
+                }
+                let with_tests = builder.push(stmt)?;
+                return verified(builder, &stmt.dims, [grouped, with_tests]);
             }
         }
         builder.push(stmt)
@@ -153,6 +160,17 @@ impl<'a> Group<'a> {
         let mut sums = (rank..rank + stmt.rhs.sums().len()).map(IndexId::from_index);
         let named = |i: IndexId| i == target || a.indices.contains(&i) || of_source(&i) || own.contains(&i);
         sums.all(named).then_some(Group { map, atom, sources, target, asked, rest, operands, axes, summed })
+    }
+
+    /// Whether each source has a term: it is asked for targets alone, of which each has one.
+    fn has_all_terms(&self, signature: &Signature) -> bool {
+        self.asked.iter().all(|p| match p {
+            Pred::Relation { relation, args, holds: true } => {
+                let target = args.last().and_then(Affine::as_index);
+                signature.is_map(*relation) && target.is_some_and(|i| self.summed.contains(&i))
+            }
+            _ => false,
+        })
     }
 
     /// The axes of `y`.

@@ -156,7 +156,7 @@ fn carriers(program: &Program) -> SideTable<VarId, Option<VarId>> {
 }
 
 /// The first of two tensors, and the second one in rows where the first has a NaN.
-fn verified(builder: &mut Builder, dims: &[Size], [first, second]: [VarId; 2]) -> Result<VarId> {
+pub(super) fn verified(builder: &mut Builder, dims: &[Size], [first, second]: [VarId; 2]) -> Result<VarId> {
     let gens = builder.fresh_indices(dims);
     let differ = Op::Compare(Comparison::NotEqual).into();
     let is_nan = builder.map(&gens, Pred::True, differ, vec![first, first])?;

@@ -48,6 +48,18 @@ const LOST: Datum = Vector(&[NAN, 0.5, INF, 2.0, -INF]);
 
 const CASES: &[Case] = &[
     (
+        "NaN at a node of whose edges each fails a test",
+        "map f : [e] -> [n]\nmap g : [e] -> [n]\nparam p : [n, k] real\nparam x : [n, d] real\nparam t : [n, k] real\nsum i < d, c < k. (sum o < e. if p[f(o), c] + p[g(o), c] > 0 then x[f(o), i] * t[g(o), c] else 0)^2",
+        &["t"],
+        &[
+            ("f", Map(&[0, 0, 1, 2], 3)),
+            ("g", Map(&[1, 2, 2, 0], 3)),
+            ("p", Matrix(3, 2, &[1.0, 2.0, -3.0, -4.0, -1.0, 0.5])),
+            ("x", Matrix(3, 2, &[1.0, 2.0, NAN, INF, 5.0, 6.0])),
+            ("t", Matrix(3, 2, &[1.0, -2.0, 3.0, 4.0, -5.0, 6.0])),
+        ],
+    ),
+    (
         "NaN where indices are the same",
         "param p : [n, n] real\nparam q : [n, m] real\nsum i < n, j < m. (sum k < n. [i != k] * p[i, k] * q[k, j])^2",
         &["p"],
