@@ -1,9 +1,12 @@
 //! Which tensors are needed as a whole, and how large one over the targets of a map may be.
 
+use std::cell::LazyCell;
+
 use crate::base::{Id, IndexId, RelationId, SideTable, VarId, work};
 use crate::index::{Affine, Pred, RelationRef, Size, View};
 use crate::solver::{Relations, exists_all};
 use crate::tssa::exchanges::ranges;
+use crate::tssa::patterns::patterns;
 use crate::tssa::{Builder, Program, Rhs, Stmt};
 use crate::ty::Storage;
 
@@ -159,8 +162,7 @@ pub(super) fn in_use(builder: &mut Builder, map: RelationId, target: IndexId) ->
     Pred::exists_each(sources.into_iter(), Pred::relation(RelationRef::Input(map), args))
 }
 
-/// Whether a tensor with such axes has no more elements than a parameter, or a row than a result, up to a literal, or is as large as a product of two
-/// matrices, parameters or results.
+/// Whether a tensor with such axes has no more elements than a parameter, or a row than a result, up to a literal, or as many as the sums of a statement.
 pub(super) fn has_room(program: &Program, dims: &[Size]) -> bool {
     let (mut literal, mut sizes) = (1i64, Vec::new());
     for n in dims {
@@ -178,14 +180,20 @@ pub(super) fn has_room(program: &Program, dims: &[Size]) -> bool {
         _ => false,
     };
     // One of more axes may be sparse.
-    let results = || program.outputs.iter().flat_map(|output| &output.leaves).map(|x| &program.stmts[*x]);
-    let rows = results().filter(|_| sizes.len() < 2);
-    let is_of_matrix = |n: &Size| {
-        let mut matrices = program.stmts.values().filter(is_dense).chain(results()).filter(|stmt| stmt.dims.len() > 1);
-        matrices.any(|stmt| stmt.dims.contains(n))
-    };
-    let is_product = || sizes.len() == 2 && sizes.iter().all(|n| is_of_matrix(n));
-    literal <= MAX_GROWTH && (program.stmts.values().filter(is_dense).chain(rows).any(fits) || is_product())
+    let results = program.outputs.iter().flat_map(|output| &output.leaves).filter(|_| sizes.len() < 2);
+    let results = results.map(|x| &program.stmts[*x]);
+    if literal > MAX_GROWTH {
+        return false;
+    }
+    if program.stmts.values().filter(is_dense).chain(results).any(fits) {
+        return true;
+    }
+    // One on the pattern of a relation is small.
+    let patterns = LazyCell::new(|| patterns(program));
+    let is_map = |r: RelationId| program.signature.is_map(RelationRef::Input(r));
+    let is_whole = |x: VarId| patterns[x].iter().all(|pattern| pattern.axes.len() < 2 || is_map(pattern.relation));
+    let is_sum = |stmt: &Stmt| !stmt.rhs.sums().is_empty() && !stmt.has_no_loop(&program.signature);
+    program.stmts.iter().any(|(x, stmt)| is_sum(stmt) && fits(stmt) && is_whole(x))
 }
 
 /// What indices of a statement are called in another one.
