@@ -3,8 +3,8 @@
 //! `sum i < m, j < n. f(a[i], Y[j, i])` is the same number with its indices in another order, and programs say nothing by it: simplification puts them as
 //! it finds them. Where nothing but their ranges tells them, the index comes last with which what is read at several indices is gone through row
 //! by row: the last one of most of these places, where it is no other one's earlier one. Summands that are sums themselves stay as they are, since
-//! products are computed in blocks of registers; but for those over a part of a range that one of the indices tells, as rows of a triangle, which have no
-//! blocks: the other index comes innermost, and each row is gone through once for all of its values.
+//! products are computed in blocks of registers; but for those over a part of a range that one of the indices tells, as rows of a triangle, or over the entries of
+//! a row of a relation, which have no blocks: the other index comes innermost, and each row is gone through once for all of its values.
 //!
 //! Summands are added in another order than the one that is written.
 
@@ -41,7 +41,7 @@ pub(super) fn innermost(program: &Program, placements: &SideTable<VarId, Placeme
     best.filter(|(_, gain)| gain > own && *gain > 0).map(|(at, _)| at)
 }
 
-/// Whether a sum goes over a part of a range that an axis tells.
+/// Whether a sum goes over a part of a range, or the entries of a row, that an axis tells.
 fn is_ragged(stmt: &Stmt) -> bool {
     let rank = stmt.dims.len();
     let is_bound = |p: &Pred| {
@@ -50,7 +50,12 @@ fn is_ragged(stmt: &Stmt) -> bool {
             of_axis |= i.index() < rank;
             of_sum |= i.index() >= rank;
         });
-        matches!(p, Pred::NonNegative(_)) && of_axis && of_sum
+        let tells = match p {
+            Pred::NonNegative(_) => true,
+            Pred::Relation { relation, holds, .. } => *holds && relation.computed_from().is_none(),
+            _ => false,
+        };
+        tells && of_axis && of_sum
     };
     stmt.rhs.guards().any(|guard| guard.conjuncts().iter().any(is_bound))
 }
