@@ -345,6 +345,8 @@ fn passes_keep_programs() {
         include_str!("../growth/groups_of_all.iv"),
         include_str!("../growth/ratings.iv"),
         include_str!("../growth/no_sooner.iv"),
+        include_str!("../prepared/distribute-sums.edges.iv"),
+        include_str!("../prepared/tabulate.kernel.iv"),
         "param x : [n, m] real\nsum i < n, j < m. (sum a < n, b < m. [a <= i and j <= b] * x[a, b])^2",
         "param x : [h, w] real\nparam s : real
          let e = gen i < h, j < w, a < 3, b < 3. [1 <= i + a and i + a <= h and 1 <= j + b and j + b <= w] * exp(-(x[i, j] - x[i + a - 1, j + b - 1])^2 / s)
