@@ -457,7 +457,7 @@ const ARGUMENTS: Sentences = &[
     ),
     (
         &["keepdims", "keepdim"],
-        "an axis is kept by totals, last of all: `mean(A, axis = 1, keepdims = True)`; elsewhere one of length 1 is added by `v[:, None]`",
+        "an axis is kept by totals, last of all: `mean(A, axis = 1, keepdims = True)`; elsewhere one of length 1 is added by `x[:, None]`",
     ),
     (&["where"], CONDITION),
 ];
