@@ -35,7 +35,6 @@
 //! | `statements` | the right-hand side of a statement at a place |
 //! | `sums` | `sum` indices that the guard fixes |
 //! | `knowledge` | what is known at a place |
-//! | `targets` | bound indices of which a map tells the value |
 //! | `brackets` | comparisons in the bracket that asks for them |
 //! | `largest` | the largest element of a row |
 //! | `arith` | how sums and products are spelt |
@@ -48,7 +47,6 @@ mod largest;
 mod naming;
 mod statements;
 mod sums;
-mod targets;
 #[cfg(test)]
 mod tests;
 mod variables;

@@ -487,18 +487,6 @@ impl Cond {
         }
     }
 
-    /// Whether it holds everywhere, as constants say.
-    pub fn is_always(&self) -> bool {
-        match self {
-            Cond::NonNegative(a) => a.as_constant().is_some_and(|a| a >= 0),
-            Cond::Zero(a) => a.as_constant() == Some(0),
-            Cond::NonZero(a) => a.as_constant().is_some_and(|a| a != 0),
-            Cond::Support(_) | Cond::NoSupport(_) => false,
-            Cond::All(conds) => conds.iter().all(Cond::is_always),
-            Cond::Any(conds) => conds.iter().any(Cond::is_always),
-        }
-    }
-
     /// Calls `visit` on the index expressions.
     pub fn visit_affine<'a>(&'a self, visit: &mut dyn FnMut(&'a Affine)) {
         match self {

@@ -19,14 +19,6 @@ pub(super) struct Found {
     pub axes: Vec<usize>,
 }
 
-/// `exists k. R(a, k, b)`: the relation, its arguments, its axes with the known ones first, and how many these are.
-struct Row<'p> {
-    relation: RelationId,
-    args: &'p [Affine],
-    axes: Vec<usize>,
-    known: usize,
-}
-
 /// Adds to the guard of loops over some indices what holds wherever there is anything to do. An `or` would only be tested where a relation
 /// drives the loops anyway.
 pub(super) fn also(guard: &mut Vec<Pred>, support: &Pred, of_loops: &dyn Fn(&Pred) -> bool) {
@@ -230,22 +222,12 @@ impl Nester<'_> {
         }
     }
 
-    /// Runs `body` where a condition holds; without a test where constants decide.
     pub fn test(&mut self, cond: Cond, body: &mut dyn FnMut(&mut Self) -> Result<()>) -> Result<()> {
-        if cond.is_never() {
-            return Ok(());
-        }
-        if cond.is_always() {
-            return body(self);
-        }
         self.inside(true, body, |body| Stmt::If { cond, body })
     }
 
     /// A condition for a predicate whose indices are known, with what it needs computed before.
     fn cond(&mut self, p: &Pred) -> Result<Cond> {
-        if self.holds(p) {
-            return Ok(Cond::All(Vec::new()));
-        }
         Ok(match p {
             Pred::True => Cond::All(Vec::new()),
             Pred::False => Cond::Any(Vec::new()),
@@ -400,17 +382,14 @@ impl Nester<'_> {
 
     /// Whether there is an index such that.
     fn witness(&mut self, index: IndexId, extent: &Size, body: &Pred) -> Result<Cond> {
+        if let Some(cond) = self.row_is_not_empty(index, extent, body)? {
+            return Ok(cond);
+        }
         let mut indices = vec![(index, extent.clone())];
         let mut body = body;
         while let Pred::Exists { index, extent, body: inner } = body {
             indices.push((*index, extent.clone()));
             body = inner;
-        }
-        // exists k. p or q  ==  (exists k. p) or (exists k. q)
-        let rows: Option<Vec<Row>> = body.disjuncts().iter().map(|side| self.row_of(&indices, side)).collect();
-        if let Some(rows) = rows.filter(|rows| !rows.is_empty()) {
-            let mut conds: Vec<Cond> = rows.iter().map(|row| self.row_is_not_empty(row)).collect::<Result<_>>()?;
-            return Ok(if conds.len() == 1 { conds.swap_remove(0) } else { Cond::Any(conds) });
         }
         let flag = self.local();
         let conjuncts = if body.is_false() { vec![Pred::False] } else { body.conjuncts().to_vec() };
@@ -422,44 +401,51 @@ impl Nester<'_> {
         Ok(Cond::Support(flag))
     }
 
-    /// `exists k. R(a, k, b)` with a place of `R` for each index: the node of the known arguments has something below it.
-    fn row_of<'p>(&self, free: &[(IndexId, Size)], body: &'p Pred) -> Option<Row<'p>> {
-        let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = body else { return None };
-        let shape = &self.program.signature.relations.get(*relation)?.shape;
+    /// `exists k. R(a, k, b)` is a search for the node of the known arguments.
+    fn row_is_not_empty(&mut self, index: IndexId, extent: &Size, body: &Pred) -> Result<Option<Cond>> {
+        let mut free = vec![(index, extent.clone())];
+        let mut body = body;
+        while let Pred::Exists { index, extent, body: inner } = body {
+            free.push((*index, extent.clone()));
+            body = inner;
+        }
+        let Pred::Relation { relation: RelationRef::Input(relation), args, holds: true } = body else {
+            return Ok(None);
+        };
+        let Some(shape) = self.program.signature.relations.get(*relation).map(|r| r.shape.clone()) else {
+            return Ok(None);
+        };
         let position = |a: &Affine| a.as_index().and_then(|i| free.iter().position(|(j, _)| *j == i));
         let mut seen = Vec::new();
         let (mut axes, mut open) = (Vec::new(), Vec::new());
-        for (axis, (a, n)) in args.iter().zip(shape).enumerate() {
+        for (axis, (a, n)) in args.iter().zip(&shape).enumerate() {
             match position(a) {
                 Some(k) if free.get(k).is_some_and(|(_, extent)| extent == n) && !seen.contains(&k) => {
                     seen.push(k);
                     open.push(axis);
                 }
-                Some(_) => return None,
-                None if free.iter().any(|(i, _)| a.mentions(*i)) => return None,
+                Some(_) => return Ok(None),
+                None if free.iter().any(|(i, _)| a.mentions(*i)) => return Ok(None),
                 None => axes.push(axis),
             }
         }
+        if seen.len() != free.len() {
+            return Ok(None);
+        }
         let known = axes.len();
         axes.extend(open);
-        (seen.len() == free.len()).then_some(Row { relation: *relation, args, axes, known })
-    }
-
-    /// A search for the node of the known arguments.
-    fn row_is_not_empty(&mut self, row: &Row) -> Result<Cond> {
-        let Row { relation, args, axes, known } = row;
         let mut segment = match known {
-            0 => Segment { pointers: self.array(*relation, axes, Part::Roots), at: Affine::constant(0) },
-            _ => Segment { pointers: self.array(*relation, axes, Part::Rows), at: args[axes[0]].clone() },
+            0 => Segment { pointers: self.array(*relation, &axes, Part::Roots), at: Affine::constant(0) },
+            _ => Segment { pointers: self.array(*relation, &axes, Part::Rows), at: args[axes[0]].clone() },
         };
-        for level in 1..*known {
+        for level in 1..known {
             let depth = u8::try_from(level).map_err(|_| Error::bug(PASS, "too many axes"))?;
-            let nodes = self.array(*relation, axes, Part::Nodes(depth));
+            let nodes = self.array(*relation, &axes, Part::Nodes(depth));
             let node = self.find(segment, Some((nodes, args[axes[level]].clone())));
-            segment = Segment { pointers: self.array(*relation, axes, Part::Children(depth)), at: node };
+            segment = Segment { pointers: self.array(*relation, &axes, Part::Children(depth)), at: node };
         }
         let relation = self.relation_name(*relation);
         self.decide(Decision::Starts { relation });
-        Ok(Cond::NonNegative(self.find(segment, None)))
+        Ok(Some(Cond::NonNegative(self.find(segment, None))))
     }
 }

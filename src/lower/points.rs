@@ -546,7 +546,7 @@ impl<'a> Nester<'a> {
     }
 
     /// A conjunct with disjoint sides that get loops of their own.
-    fn sides(&mut self, open: &Open) -> Result<Option<(usize, Vec<Vec<Pred>>)>> {
+    fn sides(&self, open: &Open) -> Result<Option<(usize, Vec<Vec<Pred>>)>> {
         for (at, p) in open.conjuncts.iter().enumerate() {
             match p {
                 Pred::NonZero(a)
@@ -555,11 +555,7 @@ impl<'a> Nester<'a> {
                 {
                     let below = Pred::non_negative(a.scale(-1)?.add_constant(-1)?);
                     let above = Pred::non_negative(a.add_constant(-1)?);
-                    let around = self.scope().facts.under(&open.unbound, &open.conjuncts);
-                    // At an end of the range there is nothing on one side.
-                    let mut sides = vec![flat(&below), flat(&above)];
-                    sides.retain(|side| !side.iter().any(|p| p.negate().is_some_and(|p| around.proves(&p))));
-                    return Ok(Some((at, sides)));
+                    return Ok(Some((at, vec![flat(&below), flat(&above)])));
                 }
                 Pred::Any(ps) if open.sides.saturating_mul(ps.len()) <= MAX_SIDES => {
                     let driven = |p: &Pred| {
@@ -626,10 +622,6 @@ impl<'a> Nester<'a> {
             }
         }
         if !taken.is_empty() {
-            taken.iter().for_each(|p| facts.assume(p));
-            if facts.contradictory() {
-                return Ok(());
-            }
             self.decide(Decision::Bounds {});
         }
         let domain = Domain::Range { lower, upper };

@@ -8,7 +8,7 @@ use crate::base::{Id, IndexId, Interner, RelationId, VarId, work};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::loops::{self, Array, ArrayId, Decision, Part, Place, Real, RealId, Segment, Stmt};
-use crate::solver::{Facts, Relations};
+use crate::solver::Facts;
 use crate::tssa::Program;
 
 /// How many scopes may be open at a time: lowering and what looks at nests recurse on them.
@@ -250,29 +250,8 @@ impl<'a> Nester<'a> {
             Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_) => self.scope().facts.proves(p),
             Pred::All(ps) => ps.iter().all(|p| self.holds(p)),
             Pred::Any(ps) => ps.iter().any(|p| self.holds(p)),
-            // A map has one target for each source, so that no other one is.
-            Pred::Relation { relation: RelationRef::Input(map), args, holds } => {
-                let told = args.split_last().and_then(|(last, source)| last.sub(&self.target_told(*map, source)?).ok());
-                told.is_some_and(|difference| {
-                    let same = if *holds { Pred::zero(difference) } else { Pred::non_zero(difference) };
-                    self.scope().facts.proves(&same)
-                })
-            }
             Pred::Relation { .. } | Pred::Exists { .. } | Pred::True | Pred::False => false,
         }
-    }
-
-    /// The target of a source of a map, where some tuple with that source is known to hold.
-    fn target_told(&self, map: RelationId, source: &[Affine]) -> Option<Affine> {
-        if !self.program.signature.is_map(RelationRef::Input(map)) {
-            return None;
-        }
-        let known = self.scopes.iter().flat_map(|scope| &scope.known);
-        let mut told = known.filter_map(|p| match p {
-            Pred::Relation { relation: RelationRef::Input(r), args, holds: true } if *r == map => args.split_last(),
-            _ => None,
-        });
-        told.find(|(_, own)| *own == source).map(|(target, _)| target.clone())
     }
 
     /// An element that was computed where it can be used here.

@@ -235,16 +235,18 @@ impl Elimination<'_> {
     }
 
     fn component_name(&self, x: VarId, mut path: PathId) -> String {
-        let name = &self.source.variables[x].name;
+        let mut name = self.source.variables[x].name.clone();
         if self.lengths[path.index()] > MAX_NAMED_PATH {
-            return name.clone();
+            return name;
         }
-        let mut sides = Vec::new();
         while let Path::Step(side, rest) = self.paths[path] {
-            sides.push(side);
+            name.push_str(match side {
+                Side::Fst => "_0",
+                Side::Snd => "_1",
+            });
             path = rest;
         }
-        named_component(name, &sides)
+        name
     }
 
     /// `[[e]].path`
@@ -393,14 +395,4 @@ impl Elimination<'_> {
 
 fn pop(done: &mut Vec<TermId>) -> Result<TermId> {
     done.pop().ok_or_else(|| Error::bug(PASS, "an operand is missing"))
-}
-
-/// The name of a component: `x_0` and `x_1`. What the pattern `(u, v)` takes apart is called `(u ..)`, and its first component is `u`.
-pub(super) fn named_component(name: &str, path: &[Side]) -> String {
-    let suffix = |side: &Side| if *side == Side::Fst { "_0" } else { "_1" };
-    let of_pattern = name.strip_prefix('(').and_then(|name| name.strip_suffix(" ..)"));
-    match (of_pattern, path) {
-        (Some(first), [Side::Fst]) => first.to_owned(),
-        (of_pattern, path) => std::iter::once(of_pattern.unwrap_or(name)).chain(path.iter().map(suffix)).collect(),
-    }
 }

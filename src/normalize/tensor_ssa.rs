@@ -554,7 +554,8 @@ impl Conversion<'_> {
                 Type::Real => break,
             };
         }
-        let name = super::pair_elimination::named_component(&variable.name, &path);
+        let suffix = |side: &Side| if *side == Side::Fst { "_0" } else { "_1" };
+        let name: String = std::iter::once(variable.name.as_str()).chain(path.iter().map(suffix)).collect();
         let stmt = self.builder.input(param, path, dims);
         self.builder.suggest_name(stmt, &name);
         Ok(stmt)

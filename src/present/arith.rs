@@ -3,7 +3,7 @@
 //! ```text
 //! a + (b + c)              reads  b + c + a              a + -2 * b       reads  a - 2 * b
 //! [p and q] * a + [p] * b  reads  [p] * ([q] * a + b)    -1 * (a * b)     reads  -a * b
-//! x[i] * x[i]              reads  x[i]^2             -1 * (-1 * a)     reads  a
+//! x[i] * x[i]              reads  x[i]^2
 //! ```
 //!
 //! Addition and multiplication commute bit for bit but do not associate, so operands change places where a chain can then be written without
@@ -77,12 +77,6 @@ impl Presenter<'_> {
     /// `a * b`, where the sign of -1 goes to the first factor of a product.
     fn negated_product(&mut self, a: TermId, b: TermId) -> Result<TermId> {
         if self.is_literal(a, -1.0) {
-            if let Term::Mul(minus, positive) = self.term.terms[b]
-                && self.is_literal(minus, -1.0)
-            {
-                self.drop_term(b);
-                return Ok(positive);
-            }
             // `-a * b` reads better than `-(a * b)`.
             let inner = match &self.term.terms[b] {
                 Term::Mul(head, _) => Some(*head),

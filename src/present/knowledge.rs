@@ -58,7 +58,6 @@ impl Presenter<'_> {
         if guard.is_true() || guard.is_false() || guard.weight() > MAX_WEIGHT {
             return guard.clone();
         }
-        let guard = &self.without_told(guard, context).unwrap_or_else(|_| guard.clone());
         // What keeps the source of a map in range must not go because the map has a value.
         let mut levels: BTreeMap<usize, Vec<Pred>> = BTreeMap::new();
         for p in guard.conjuncts() {
@@ -68,29 +67,6 @@ impl Presenter<'_> {
         for level in levels.into_values().map(Pred::all) {
             simpler = self.facts(&level, std::slice::from_ref(&simpler), context).simplify(&level).and(simpler);
         }
-        self.with_bounds(&simpler, context)
-    }
-
-    /// A guard with one spelling for the ends of ranges: `i >= 1` for `i != 0`, `i + 2 <= n` for `i + 1 != n`.
-    fn with_bounds(&self, guard: &Pred, context: Context) -> Pred {
-        let at_an_end = |p: &Pred| match p {
-            Pred::NonZero(a) => !a.is_size() && !a.applies_map(),
-            _ => false,
-        };
-        if !guard.conjuncts().iter().any(at_an_end) {
-            return guard.clone();
-        }
-        let facts = self.facts(guard, &[], context);
-        let bound = |a: &Affine| {
-            let is_end = facts.proves(&Pred::non_negative(a.clone()));
-            a.add_constant(-1).ok().filter(|_| is_end).map(Pred::non_negative)
-        };
-        let spelt = guard.conjuncts().iter().map(|p| match p {
-            Pred::NonZero(a) if at_an_end(p) => {
-                bound(a).or_else(|| bound(&a.scale(-1).ok()?)).unwrap_or_else(|| p.clone())
-            }
-            p => p.clone(),
-        });
-        Pred::all(spelt.collect::<Vec<_>>())
+        simpler
     }
 }

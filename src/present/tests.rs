@@ -267,49 +267,6 @@ fn present_sparse_reads() {
 }
 
 #[test]
-fn present_negations_of_negations() {
-    check("gen i < n. z[i] * z[i]^3", tensor(&['n']), |b| {
-        let z = b.input(2, &[n()]);
-        let minus = b.number(-1.0, &[]);
-        let negated =
-            |b: &mut Make, x: VarId| b.contract(&[n()], &[], Pred::True, vec![operand(minus, &[]), operand(x, &[0])]);
-        let cube = b.map(&[n()], Pred::True, Op::Powi(3), &[z]);
-        let once = negated(b, cube);
-        let twice = negated(b, once);
-        vec![b.contract(&[n()], &[], Pred::True, vec![operand(twice, &[0]), operand(z, &[0])])]
-    });
-}
-
-#[test]
-fn present_targets_in_guards() {
-    let cam = |i: u32, k: Affine| Pred::relation(RelationRef::Input(RelationId(1)), vec![at(i), k]);
-    let some = |index: u32, extent: Size, p: Pred| Pred::exists(IndexId(index), extent, p);
-    let restricted = |b: &mut Make, guard: Pred| {
-        let z = b.input(2, &[n()]);
-        let restricted = b.contract(&[n(), n()], &[], guard, vec![operand(z, &[0])]);
-        vec![b.contract(&[n()], &[n()], Pred::True, vec![operand(restricted, &[0, 1])])]
-    };
-    check("gen i < n. sum j < n. [cam(i) = cam(j)] * z[i]", tensor(&['n']), |b| {
-        restricted(b, some(2, m(), cam(0, at(2)).and(cam(1, at(2)))))
-    });
-    check("gen i < n. sum j < n. [cam(i) >= 1] * z[i]", tensor(&['n']), |b| {
-        let above = Pred::non_negative(at(2).add_constant(-1).expect("small"));
-        restricted(b, some(2, m(), cam(0, at(2)).and(above)))
-    });
-    // A shorter range than that of the map says more.
-    check("gen i < n. sum j < n. [cam(i) + 2 <= m and cam(i) = cam(j)] * z[i]", tensor(&['n']), |b| {
-        let short = m().add_constant(-1).expect("small");
-        restricted(b, some(2, short, cam(0, at(2)).and(cam(1, at(2)))))
-    });
-    // Not of a source that may be none.
-    check("gen i < n. sum j < n. [exists k < m. k >= 1 and cam(i + 1) = k] * z[i]", tensor(&['n']), |b| {
-        let next =
-            Pred::relation(RelationRef::Input(RelationId(1)), vec![at(0).add_constant(1).expect("small"), at(2)]);
-        restricted(b, some(2, m(), next.and(Pred::non_negative(at(2).add_constant(-1).expect("small")))))
-    });
-}
-
-#[test]
 fn present_maps_as_index_expressions() {
     check("gen i < n. w[cam(i)] * z[i]", tensor(&['n']), |b| {
         let (w, z) = (b.input(1, &[m()]), b.input(2, &[n()]));

@@ -355,24 +355,15 @@ impl Pass<'_, '_, '_> {
         known: &mut Vec<Pred>,
     ) -> Result<Pred> {
         let mut kept: Vec<Pred> = p.conjuncts().to_vec();
-        let but = |kept: &[Pred], at: usize| -> Vec<Pred> {
-            kept.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone()).collect()
-        };
-        // First what the others imply, as long as all of these are there.
         let mut at = 0;
         while at < kept.len() && !work::is_used_up() {
-            let is_implied =
-                kept[at].has_cases() && self.proves(kept[at].clone(), Trust::Always, ranges, &but(&kept, at), &[])?;
-            if is_implied {
+            let goal = kept[at].clone();
+            let others: Vec<Pred> = kept.iter().enumerate().filter(|(k, _)| *k != at).map(|(_, p)| p.clone()).collect();
+            if goal.has_cases() && self.proves(goal.clone(), Trust::Always, ranges, &others, &[])? {
                 self.steps.insert(BY_OTHERS);
                 kept.remove(at);
-            } else {
-                at += 1;
+                continue;
             }
-        }
-        let mut at = 0;
-        while at < kept.len() && !work::is_used_up() {
-            let (goal, others) = (kept[at].clone(), but(&kept, at));
             if self.restricts_nothing(&goal, &others, (ranges, rank)) {
                 let by_readers = self.holds_for_readers(&goal, ranges, readings)?;
                 if by_readers || self.holds_for_operands(&goal, &others, (ranges, rank), operands)? {

@@ -10,7 +10,6 @@
 //! | `i = a and r` | `0 <= a < n and r[a/i]` | the only witness is `a` |
 //! | `k*i = a and r` | linear atoms of `r` are scaled by `k` and come out | divisibility is not in the language, so `exists i. k*i = a` stays |
 //! | `k*i = a and l*i = b`, `k` and `l` coprime | the equation `i = u*a + v*b` with `u*k + v*l = 1` | Bezout |
-//! | `i != a` beside `a <= i`, or beside `i <= a` | `a + 1 <= i`, or `i <= a - 1` | the range ends one later, or one earlier |
 //! | bounds | each lower bound against each upper bound | exact if one side has unit coefficients only: its extreme bound is an integer |
 //! | `a != 0` beside bounds | `a >= 1 or a <= -1` | |
 //! | relations, anything else | `exists i < n. r`, with only conjuncts that mention `i` | "row `i` is not empty" is a fact of the data |
@@ -136,12 +135,6 @@ fn eliminate(index: IndexId, extent: &Size, body: &Pred, steps: &mut usize) -> C
     if let Some(with) = scale_by_equation(index, &with)? {
         return Ok(without.and(eliminate(index, extent, &with, steps)?));
     }
-    if let Some(bounded) = tightened(index, extent, &with)? {
-        let found = eliminate(index, extent, &bounded, steps)?;
-        if !found.mentions(index) {
-            return Ok(without.and(found));
-        }
-    }
     if let Some(shadow) = shadow(index, extent, &with)? {
         return Ok(without.and(shadow));
     }
@@ -205,43 +198,6 @@ fn bezout(a: i64, b: i64) -> (i128, i64, i64) {
     // The factors are no larger than a and b.
     let narrow = |k: i128| i64::try_from(sign * k).unwrap_or(0);
     (sign * r.0, narrow(r.1), narrow(r.2))
-}
-
-/// The same with bounds for the disequalities at an end of what the other bounds leave: `i != 0` is `1 <= i`, and `i != 1` beside it `2 <= i`.
-/// Nothing where there is none.
-fn tightened(index: IndexId, extent: &Size, with: &[Pred]) -> Checked<Option<Pred>> {
-    let mut excluded: Vec<(&Pred, Affine)> = Vec::new();
-    let (mut lower, mut upper) = (vec![Affine::constant(0)], vec![extent.add_constant(-1)?]);
-    for p in with {
-        match p {
-            Pred::NonZero(a) => excluded.extend(a.root(index).map(|value| (p, value))),
-            Pred::NonNegative(a) => match a.split(index) {
-                Some((1, rest)) => lower.push(rest.scale(-1)?),
-                Some((-1, rest)) => upper.push(rest),
-                _ => {}
-            },
-            _ => {}
-        }
-    }
-    work::charge(excluded.len() * excluded.len() * (lower.len() + upper.len()));
-    let mut bounds: Vec<(&Pred, Pred)> = Vec::new();
-    while let Some(at) = excluded.iter().position(|(_, value)| lower.contains(value) || upper.contains(value)) {
-        let (p, value) = excluded.remove(at);
-        if lower.contains(&value) {
-            let Ok(first) = value.add_constant(1) else { return Ok(None) };
-            bounds.push((p, Pred::le(&first, &Affine::index(index))?));
-            lower.push(first);
-        } else {
-            let Ok(last) = value.add_constant(-1) else { return Ok(None) };
-            bounds.push((p, Pred::le(&Affine::index(index), &last)?));
-            upper.push(last);
-        }
-    }
-    if bounds.is_empty() {
-        return Ok(None);
-    }
-    let others = with.iter().filter(|p| !bounds.iter().any(|(from, _)| from == p)).cloned();
-    Ok(Some(Pred::all(others.chain(bounds.iter().map(|(_, bound)| bound.clone())))))
 }
 
 /// Fourier-Motzkin elimination where it is exact: bounds only, and unit coefficients on one side.
@@ -354,8 +310,6 @@ mod tests {
         let (i, j, k) = (affine(&[(I, 1)], 0), affine(&[(J, 1)], 0), affine(&[(K, 1)], 0));
         let in_range = |a: &Affine| Pred::in_range(a, &size()).unwrap();
         let row = |body: Pred| Pred::exists(K, size(), body);
-        let unequal = |a: &Affine, b: &Affine| Pred::unequal(a, b).unwrap();
-        let last = |k: i64| size().add_constant(-k).unwrap();
         let cases: Vec<(Pred, Pred)> = vec![
             (Pred::True, le(&1.into(), &size())),
             (le(&i, &j), le(&i, &j).and(le(&1.into(), &size()))),
@@ -377,20 +331,6 @@ mod tests {
             (related(&[I, K]).and(le(&i, &j)), row(related(&[I, K])).and(le(&i, &j))),
             (related(&[I, K]).and(equal(&k, &j)), in_range(&j).and(related(&[I, J]))),
             (related(&[I, K]).or(equal(&k, &j)), row(related(&[I, K])).or(in_range(&j))),
-            // 1 <= k <= n - 2, after which 1 and n - 2 are at the ends.
-            (unequal(&k, &0.into()).and(unequal(&k, &last(1))), le(&3.into(), &size())),
-            (
-                Pred::all([
-                    unequal(&k, &0.into()),
-                    unequal(&k, &1.into()),
-                    unequal(&k, &last(1)),
-                    unequal(&k, &last(2)),
-                ]),
-                le(&5.into(), &size()),
-            ),
-            (le(&i, &k).and(unequal(&k, &i)), le(&i, &last(2)).and(le(&1.into(), &size()))),
-            // Beside a relation nothing is gained.
-            (related(&[I, K]).and(unequal(&k, &0.into())), row(related(&[I, K]).and(unequal(&k, &0.into())))),
         ];
         for (body, expected) in cases {
             assert_eq!(exists(K, &size(), &body), Ok(expected), "exists {K} < n. {body:?}");

@@ -491,30 +491,7 @@ impl Facts {
                 }
             }
         }
-        while let Some((all, bound)) = self.bound_of(&kept) {
-            kept.retain(|p| !all.contains(p));
-            kept.push(bound);
-        }
         Pred::all(kept)
-    }
-
-    /// Two conjuncts that are one bound: `0 <= a` and `a != 0` as `1 <= a`, and `a != 0` and `a != 1` as `2 <= a`, where `0 <= a` is known.
-    fn bound_of(&self, conjuncts: &[Pred]) -> Option<([Pred; 2], Pred)> {
-        let unequal = conjuncts.iter().filter_map(|p| if let Pred::NonZero(a) = p { Some((p, a)) } else { None });
-        for (p, a) in unequal {
-            for a in [Some(a.clone()), a.scale(-1).ok()].into_iter().flatten() {
-                let shifted = |k: i64| a.add_constant(k).ok();
-                let (at_least_zero, Some(next)) = (Pred::non_negative(a.clone()), shifted(-1)) else { continue };
-                if conjuncts.contains(&at_least_zero) {
-                    return Some(([p.clone(), at_least_zero], Pred::non_negative(next)));
-                }
-                let (other, Some(bound)) = (Pred::non_zero(next), shifted(-2)) else { continue };
-                if conjuncts.contains(&other) && self.derives(&at_least_zero) {
-                    return Some(([p.clone(), other], Pred::non_negative(bound)));
-                }
-            }
-        }
-        None
     }
 
     /// Whether the facts contradict each other, so that anything follows. `false` means "not proved".
@@ -582,7 +559,7 @@ impl Facts {
         if !self.existentials.is_empty() && self.existentials.contains(&goal.alpha_normal()) {
             return true;
         }
-        if self.proves_target(index, extent, body, budget) || self.leaves_some(index, extent, body, budget) {
+        if self.proves_target(index, extent, body, budget) {
             return true;
         }
         for witness in self.witnesses(index, body) {
@@ -610,18 +587,12 @@ impl Facts {
         if body.binds() || self.total.is_empty() {
             return false;
         }
-        // p and (q or r)  ==  p and q or p and r
-        let conjuncts = body.conjuncts();
-        let union = conjuncts.iter().enumerate().find(|(_, p)| matches!(p, Pred::Any(_)));
-        let cases: Vec<Pred> = match union {
-            Some((at, p)) => {
-                let others = || conjuncts.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, q)| q.clone());
-                p.disjuncts().iter().map(|case| Pred::all(others().chain([case.clone()]))).collect()
-            }
-            None => vec![body.clone()],
+        let cases = match body {
+            Pred::Any(cases) => cases,
+            case => std::slice::from_ref(case),
         };
         let (mut open, mut ranges) = (Vec::new(), Vec::new());
-        for case in &cases {
+        for case in cases {
             let found = case.conjuncts().iter().enumerate().find_map(|(at, p)| Some((at, self.target(index, p)?)));
             let Some((at, (value, sources, range))) = found else { continue };
             if budget.splits == 0 || !sources.iter().all(|p| self.proves_within(p, budget)) {
@@ -637,30 +608,6 @@ impl Facts {
             ranges.push(range);
         }
         !open.is_empty() && self.under([], &ranges).proves_within(&Pred::any(open), budget)
-    }
-
-    /// Whether an `exists` holds since its bounds leave more values than its disequalities exclude, each of which excludes one at most.
-    fn leaves_some(&self, index: IndexId, extent: &Size, body: &Pred, budget: &mut Budget) -> bool {
-        let widths = || {
-            let (mut lower, mut upper, mut excluded) =
-                (vec![Affine::constant(0)], vec![extent.add_constant(-1).ok()?], 0);
-            for p in body.conjuncts() {
-                match p {
-                    Pred::NonZero(a) if a.split(index).is_some_and(|(k, _)| k != 0) => excluded += 1,
-                    Pred::NonNegative(a) => match a.split(index)? {
-                        (1, rest) => lower.push(rest.scale(-1).ok()?),
-                        (-1, rest) => upper.push(rest),
-                        _ => return None,
-                    },
-                    _ => return None,
-                }
-            }
-            let pairs = lower.iter().flat_map(|from| upper.iter().map(move |to| to.sub(from)?.add_constant(-excluded)));
-            pairs.collect::<Checked<Vec<Affine>>>().ok()
-        };
-        widths().is_some_and(|widths| {
-            widths.into_iter().all(|width| self.proves_within(&Pred::non_negative(width), budget))
-        })
     }
 
     /// The value of an index by `f(a, i + c)`, where each source has a target: that, that the sources are in range, and that the target is.
@@ -692,9 +639,7 @@ impl Facts {
         body.visit_atoms(&mut |atom| match atom {
             Pred::Relation { relation, args, holds } => {
                 for (at, _) in args.iter().enumerate().filter(|(_, a)| a.as_index() == Some(index)) {
-                    // Those of cases too: where each case tells of a relation at one index, as `R(k, i) or R(k, j)`, it is the witness.
-                    let of_cases = self.known.clauses.iter().flatten().flat_map(|case| &case.relations);
-                    let known = self.known.relations.iter().chain(of_cases);
+                    let known = self.known.relations.iter();
                     for fact in
                         known.filter(|r| r.holds == *holds && r.relation == *relation && r.args.len() == args.len())
                     {

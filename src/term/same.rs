@@ -80,7 +80,7 @@ impl<'a> Matcher<'a> {
 
     fn signatures(&self) -> bool {
         let (l, r) = (&self.left.program.signature, &self.right.program.signature);
-        if l.params.len() != r.params.len() {
+        if l.params.len() != r.params.len() || l.assumptions.len() != r.assumptions.len() {
             return false;
         }
         let pattern = |half: &Half<'_>, storage: Storage| match storage {
@@ -101,10 +101,7 @@ impl<'a> Matcher<'a> {
                     && a.shape.iter().zip(&b.shape).all(|(m, n)| self.affines(m, n))
             });
         let preds = |half: &Half<'_>| -> Option<BTreeSet<Pred>> {
-            let signature = &half.program.signature;
-            // What axes say need not be assumed besides.
-            let said = signature.said_by_axes();
-            signature.assumptions.iter().chain(&said).map(|p| half.pred(p, &mut Vec::new()).ok()).collect()
+            half.program.signature.assumptions.iter().map(|p| half.pred(p, &mut Vec::new()).ok()).collect()
         };
         let functions = l.functions.values().zip(&self.left.functions).all(|(a, at)| {
             let at = self.right.functions.iter().position(|k| k == at);

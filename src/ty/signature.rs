@@ -242,21 +242,6 @@ impl Signature {
         }
     }
 
-    /// What the axes of parameters and relations say of sizes, which have no negative length: `1 <= n` for an axis of length `n - 1`.
-    pub fn said_by_axes(&self) -> Vec<Pred> {
-        let leaves = self.params.values().filter_map(|param| self.types.leaves(param.ty).ok()).flatten();
-        let relations = self.relations.values().flat_map(|relation| &relation.shape).cloned();
-        let mut said = Vec::new();
-        for n in leaves.flat_map(|leaf| leaf.dims).chain(relations) {
-            let may_be_negative = n.offset() < 0 || n.terms().iter().any(|(_, k)| *k < 0);
-            let p = Pred::non_negative(n);
-            if may_be_negative && !p.is_true() && !p.is_false() && !said.contains(&p) {
-                said.push(p);
-            }
-        }
-        said
-    }
-
     /// What is known before any data: the assumptions, and which relations are maps.
     pub fn facts(&self) -> Facts {
         let mut facts = Facts::new();

@@ -15,7 +15,6 @@ use super::functions::Item;
 use super::{Elaborator, OpenGuard};
 use crate::base::{IndexId, Span, VarId};
 use crate::index::{Affine, Pred, Size};
-use crate::scalar::Number;
 use crate::term::{Term, TermId};
 use crate::ty::{Side, Type, TypeId};
 
@@ -164,31 +163,14 @@ impl Elaborator<'_> {
         if let Some(axes) = axes {
             return self.at_each(axes, &[a, b], "select", span, |this, elements| {
                 let [a, b] = <[TermId; 2]>::try_from(elements).ok()?;
-                this.branches([(p, a), (q, b)], span, |this, [a, b]| this.push(Term::Add(a, b), span))
+                let a = this.push(Term::Iverson { guard: p, body: a }, span)?;
+                let b = this.push(Term::Iverson { guard: q, body: b }, span)?;
+                this.push(Term::Add(a, b), span)
             });
-        }
-        self.branches([(p, a), (q, b)], span, |this, [a, b]| this.either(a, b, at, span))
-    }
-
-    /// `[p] * a + [q] * b`, put together by `add`. A branch that is the number 0 is what the other one leaves there.
-    fn branches(
-        &mut self,
-        branches: [(Pred, TermId); 2],
-        span: Span,
-        add: impl FnOnce(&mut Self, [TermId; 2]) -> Option<TermId>,
-    ) -> Option<TermId> {
-        let zero = branches.iter().position(|(_, e)| {
-            matches!(self.program.terms[*e], Term::Number(Number::Literal(x)) if x == 0.0 && x.is_sign_positive())
-        });
-        let [(p, a), (q, b)] = branches;
-        if let Some(at) = zero {
-            self.left_out = true;
-            let (guard, body) = if at == 0 { (q, b) } else { (p, a) };
-            return self.push(Term::Iverson { guard, body }, span);
         }
         let a = self.push(Term::Iverson { guard: p, body: a }, span)?;
         let b = self.push(Term::Iverson { guard: q, body: b }, span)?;
-        add(self, [a, b])
+        self.either(a, b, at, span)
     }
 
     /// Begins the first branch of a choice whose condition is known.

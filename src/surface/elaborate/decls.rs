@@ -77,8 +77,6 @@ impl<'a> Elaborator<'a> {
             declarations.declaration(decl);
         }
         declarations.assumed_sizes();
-        let said = declarations.signature.said_by_axes();
-        declarations.signature.assumptions.extend(said);
         let Declarations { signature, globals, definitions, sum_types, sum_params, diagnostics, failed, .. } =
             declarations;
         let mut elaborator = Elaborator {

@@ -78,9 +78,8 @@ impl Printer<'_> {
             let text = format!("size {} = {value}", self.affine(&Size::size(quotient.size)));
             self.declare(&text);
         }
-        let mut said: BTreeSet<Pred> =
+        let said: BTreeSet<Pred> =
             quotients.iter().filter_map(|quotient| quotient.definition().ok()).flatten().collect();
-        said.extend(signature.said_by_axes());
         for p in &signature.assumptions {
             let rest = Pred::all(p.conjuncts().iter().filter(|p| !said.contains(p)).cloned());
             if rest.is_true() {
