@@ -11,7 +11,7 @@ use crate::base::{Id, IndexId, VarId, work};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, View};
 use crate::loops::{Cond, Place, Real, RealId, Stmt};
-use crate::scalar::{Comparison, Number, Op};
+use crate::scalar::Number;
 use crate::solver::have_one_value;
 use crate::tssa::exchanges::order;
 use crate::tssa::{Operand, Rhs};
@@ -198,31 +198,10 @@ impl<'a> Nester<'a> {
         if conjuncts.contains(&Pred::False) {
             return Ok(None);
         }
-        // Bounds may decide tests of indices, and where these hold the places are there at which numbers are asked.
-        let (of_numbers, of_indices): (Vec<Pred>, Vec<Pred>) = conjuncts.into_iter().partition(Pred::reads_computed);
-        if of_indices.is_empty() {
-            return self.selected_by_numbers(&of_numbers, reads, value).map(Some);
-        }
-        let r = self.local();
-        self.guarded(&of_indices, &mut |nester| {
-            let inner = nester.selected_by_numbers(&of_numbers, reads, value)?;
-            nester.emit(Stmt::Assign(r, inner));
-            Ok(())
-        })?;
-        Ok(Some(r))
-    }
-
-    /// `[p] * value`, where the guard is about numbers.
-    fn selected_by_numbers(
-        &mut self,
-        conjuncts: &[Pred],
-        reads: &[VarId],
-        value: &mut dyn FnMut(&mut Self) -> Result<RealId>,
-    ) -> Result<RealId> {
-        let (computed, tests) = self.computed_guards(conjuncts.to_vec(), reads)?;
+        let (computed, tests) = self.computed_guards(conjuncts, reads)?;
         if tests.is_empty() {
             let r = value(self)?;
-            return self.select(&computed, r);
+            return self.select(&computed, r).map(Some);
         }
         let r = self.local();
         self.guarded(&tests, &mut |nester| {
@@ -231,19 +210,20 @@ impl<'a> Nester<'a> {
             nester.emit(Stmt::Assign(r, inner));
             Ok(())
         })?;
-        Ok(r)
+        Ok(Some(r))
     }
 
-    /// Conjuncts `X[a] != 0` and `X[a] = 0` whose place is in range, and the others. Little work is rather done in vain than tested for.
+    /// Conjuncts `X[a] != 0` whose place is in range, and the others. Little work is rather done in vain than tested for.
     fn computed_guards(&mut self, conjuncts: Vec<Pred>, reads: &[VarId]) -> Result<(Vec<Computed>, Vec<Pred>)> {
         let work: u64 = reads.iter().map(|x| self.plan.work[*x]).sum();
         let (mut computed, mut tests) = (Vec::new(), Vec::new());
         for p in conjuncts {
-            if let Pred::Relation { relation: RelationRef::Computed { var, view: View::Support }, args, holds } = &p
+            if let Pred::Relation { relation: RelationRef::Computed { var, view: View::Support }, args, holds: true } =
+                &p
                 && work <= SPECULATED
                 && self.ranges_of(args, &self.program.stmts[*var].dims)?.is_empty()
             {
-                computed.push((*var, args.clone(), *holds));
+                computed.push((*var, args.clone()));
                 continue;
             }
             tests.push(p);
@@ -252,12 +232,8 @@ impl<'a> Nester<'a> {
     }
 
     fn select(&mut self, computed: &[Computed], mut r: RealId) -> Result<RealId> {
-        for (var, args, holds) in computed {
-            let mut flag = self.element(*var, args)?;
-            if !holds {
-                let zero = self.define(Real::Literal(0.0));
-                flag = self.define(Real::apply(Op::Compare(Comparison::Equal), [flag, zero]));
-            }
+        for (var, args) in computed {
+            let flag = self.element(*var, args)?;
             r = self.define(Real::Select(flag, r));
         }
         Ok(r)
@@ -291,8 +267,9 @@ impl<'a> Nester<'a> {
         let reads: Vec<VarId> = operands.iter().map(|operand| operand.var).collect();
         let work: u64 = reads.iter().map(|x| self.plan.work[*x]).sum();
         // Guards that are computed at the point become a select.
-        let is_computed =
-            |p: &Pred| matches!(p, Pred::Relation { relation: RelationRef::Computed { view: View::Support, .. }, .. });
+        let is_computed = |p: &Pred| {
+            matches!(p, Pred::Relation { relation: RelationRef::Computed { view: View::Support, .. }, holds: true, .. })
+        };
         // But for what tells a place.
         let tells = |p: &Pred| indices.iter().any(|(i, _)| self.tells(p, &|a| a.mentions(*i)).is_some());
         let (computed, tests): (Vec<Pred>, Vec<Pred>) =
@@ -392,5 +369,5 @@ fn assign(stmt: &mut Stmt, total: RealId) {
     }
 }
 
-/// A tensor read as a relation, where, and whether it has to hold.
-type Computed = (VarId, Vec<Affine>, bool);
+/// A tensor read as a relation, and where.
+type Computed = (VarId, Vec<Affine>);

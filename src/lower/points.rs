@@ -246,9 +246,7 @@ impl<'a> Nester<'a> {
     /// Tests what can be tested, and goes on inside.
     pub fn settle(&mut self, open: Open, then: &mut dyn FnMut(&mut Nester<'a>, Open) -> Result<()>) -> Result<()> {
         let (waiting, ready): (Vec<Pred>, Vec<Pred>) = open.conjuncts.iter().cloned().partition(|p| open.pred_waits(p));
-        let mut ready = self.prune(ready)?;
-        // Bounds may decide tests of indices, and where these hold the places are there at which numbers are asked.
-        ready.sort_by_key(Pred::reads_computed);
+        let ready = self.prune(ready)?;
         let open = Open { conjuncts: waiting, ..open };
         self.guarded(&ready, &mut |nester| {
             let mut open = open.clone();

@@ -3,11 +3,10 @@
 //! ```text
 //! [exists s. R(s, i)] * x[i] + e   ==   x[i] + e        where   x = gen i. sum s. [R(s, i) and q] * f
 //! [exists s. R(s, i)] * x[i] * c   ==   x[i] * c        where   c is a literal
-//! [y[i] = 0] * x[i] + e            ==   x[i] + e        where   x = gen i. sum s. [y[i] = 0 and q] * f
 //! ```
 //!
 //! Derivatives come with such guards, and where the numbers that they leave out are few they save additions by the count. A loop over the entries
-//! of a row takes as long to find that there are none as the sum does, and has to find it for each element of the row. Nor is a number asked twice.
+//! of a row takes as long to find that there are none as the sum does, and has to find it for each element of the row.
 //!
 //! **Why it is right.** Where the guard fails the sum is over nothing, which is 0. What is left is a sum with 0 in place of one with nothing, or a product
 //! of 0 and a finite number, which is -0 where that is negative.
@@ -62,7 +61,7 @@ fn without(guard: &Pred, goes: &dyn Fn(&Pred) -> bool) -> Pred {
 
 /// Whether what a statement multiplies is zero where a predicate over its axes fails.
 fn is_zero<'a>(p: &Pred, stmt: &Stmt, of: &dyn Fn(VarId) -> &'a Stmt) -> bool {
-    (matches!(p, Pred::Exists { .. } | Pred::Any(_)) || stmt.rhs.sums().is_empty() && p.reads_computed())
+    matches!(p, Pred::Exists { .. } | Pred::Any(_))
         && inside(p, stmt, of).is_some_and(|(p, factor)| are_empty(&p, factor, of))
 }
 
@@ -84,7 +83,7 @@ pub(super) fn are_empty<'a>(p: &Pred, x: VarId, of: &dyn Fn(VarId) -> &'a Stmt) 
         work::charge(1);
         let stmt = of(x);
         match &stmt.rhs {
-            _ if any_of(&p).iter().any(|p| is_empty_sum(p, stmt) || is_own(p, stmt)) => {}
+            _ if any_of(&p).iter().any(|p| is_empty_sum(p, stmt)) => {}
             Rhs::Add(sides) => {
                 let fails = |q: &Pred| any_of(q).iter().all(|q| any_of(&p).contains(q));
                 let others = sides.iter().filter(|(q, _)| !q.conjuncts().iter().any(fails));
@@ -107,12 +106,6 @@ fn any_of(p: &Pred) -> &[Pred] {
         Pred::Any(ps) => ps,
         p => std::slice::from_ref(p),
     }
-}
-
-/// Whether a statement asks for numbers itself.
-fn is_own(p: &Pred, stmt: &Stmt) -> bool {
-    let guards = || stmt.rhs.guards().flat_map(|guard| guard.conjuncts());
-    !matches!(stmt.rhs, Rhs::Add(_)) && p.reads_computed() && guards().any(|own| own == p)
 }
 
 /// Whether a predicate over the axes of a sum says that it is not over nothing: wherever there is a term, it holds, and each `exists` in it of an index of
