@@ -162,7 +162,7 @@ pub(super) fn in_use(builder: &mut Builder, map: RelationId, target: IndexId) ->
     Pred::exists_each(sources.into_iter(), Pred::relation(RelationRef::Input(map), args))
 }
 
-/// Whether a tensor with such axes has no more elements than a parameter, or a row than a result, up to a literal, or as many as the sums of a statement.
+/// Whether a tensor with such axes has no more elements than a parameter, or a row than a result, up to a literal, or, of several axes, as many as the sums of a statement.
 pub(super) fn has_room(program: &Program, dims: &[Size]) -> bool {
     let (mut literal, mut sizes) = (1i64, Vec::new());
     for n in dims {
@@ -193,7 +193,7 @@ pub(super) fn has_room(program: &Program, dims: &[Size]) -> bool {
     let is_map = |r: RelationId| program.signature.is_map(RelationRef::Input(r));
     let is_whole = |x: VarId| patterns[x].iter().all(|pattern| pattern.axes.len() < 2 || is_map(pattern.relation));
     let is_sum = |stmt: &Stmt| !stmt.rhs.sums().is_empty() && !stmt.has_no_loop(&program.signature);
-    program.stmts.iter().any(|(x, stmt)| is_sum(stmt) && fits(stmt) && is_whole(x))
+    sizes.len() > 1 && program.stmts.iter().any(|(x, stmt)| is_sum(stmt) && fits(stmt) && is_whole(x))
 }
 
 /// What indices of a statement are called in another one.

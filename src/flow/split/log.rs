@@ -21,7 +21,7 @@ use super::Lengths;
 use super::step::{self, Instead};
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Affine, Application, Pred, RelationRef, Size, Var, View};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
 use crate::scalar::Number;
 use crate::solver::Relations;
 use crate::tssa::patterns::{Pattern, patterns};
@@ -444,8 +444,7 @@ impl Forms<'_> {
         Ok(found)
     }
 
-    /// What is stored for all steps where this is less than the result of the sum, or where relations guard the sum: over all steps these are asked once. Numbers that
-    /// are asked are no such, nor are places of extrema where the sum is small.
+    /// What is stored for all steps where this is less than the result of the sum.
     fn stays(
         &self,
         dims: &[Size],
@@ -455,14 +454,8 @@ impl Forms<'_> {
         lengths: &Lengths<'_>,
     ) -> Option<Vec<VarId>> {
         let step: f64 = operands.iter().map(|x| lengths.points(self.joined.builder.dims(x.var))).sum();
-        let is_small = 2.0 * lengths.points(dims) <= step;
         let mut relations = false;
-        guard.visit_relations(&mut |r| {
-            relations |= match r {
-                RelationRef::Input(_) => true,
-                RelationRef::Computed { view, .. } => view != View::Support && !is_small,
-            };
-        });
+        guard.visit_relations(&mut |_| relations = true);
         let stored = || forms.iter().copied().filter(|x| !self.is_there(*x)).collect();
         (!lengths.adds_up && (relations || 2.0 * step <= lengths.points(dims))).then(stored)
     }
