@@ -153,18 +153,16 @@ fn check_on<P: Checked>(
         Ok::<_, Error>((added, derivative, derived.function))
     };
     let params = diff::params_by_name(program.signature(), wrt)?;
-    let derivatives = match arguments.transpose {
-        true => vec![derive(Mode::Transpose, false)?],
+    let (derivatives, seeds) = match arguments.transpose {
+        true => (vec![derive(Mode::Transpose, false)?], seeds),
         // What `run` runs is another program than the adjoint, and with the value another one again: simplified, each has forms of its own.
+        // Their seed is 1.
         false if is_number(&values) => {
-            vec![derive(Mode::Forward, false)?, derive(Mode::Gradient, false)?, derive(Mode::Gradient, true)?]
+            let gradients = [derive(Mode::Gradient, false)?, derive(Mode::Gradient, true)?];
+            let one = Leaf::dense(Vec::new(), vec![1.0])?;
+            ([derive(Mode::Forward, false)?].into_iter().chain(gradients).collect(), vec![vec![one]])
         }
-        false => vec![derive(Mode::Forward, false)?, derive(Mode::Adjoint, false)?],
-    };
-    // The seed of a gradient is 1.
-    let seeds = match derivatives.as_slice() {
-        [_, _, _] => vec![vec![Leaf::dense(Vec::new(), vec![1.0])?]],
-        _ => seeds,
+        false => (vec![derive(Mode::Forward, false)?, derive(Mode::Adjoint, false)?], seeds),
     };
     let direction = check::random_direction(&at, &params, arguments.random)?;
     let given = !arguments.given.is_empty();

@@ -19,8 +19,9 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::Scope;
+use super::exchange_sums::readers;
 use super::needs::has_maps;
-use crate::base::{Id, IndexId, RelationId, SideTable, VarId};
+use crate::base::{Id, IndexId, RelationId, VarId};
 use crate::error::Result;
 use crate::index::{Pred, Size};
 use crate::solver::Relations;
@@ -43,9 +44,7 @@ pub(super) fn distributed(program: &Program) -> Result<Cow<'_, Program>> {
     if !has_maps(program) || !program.stmts.values().any(sums_terms) {
         return Ok(Cow::Borrowed(program));
     }
-    let mut readers = SideTable::new(program.stmts.len(), 0usize);
-    program.outputs.iter().flat_map(|output| &output.leaves).for_each(|x| readers[*x] += 1);
-    program.stmts.values().for_each(|stmt| stmt.rhs.for_each_operand(|x| readers[x] += 1));
+    let readers = readers(program);
     let mut found = false;
     let mut builder = Builder::new(program.signature.clone());
     let outputs = builder.append_with(program, |builder, x, stmt| {
@@ -82,16 +81,14 @@ impl Sum {
         };
         *found = true;
         let axis = |i: IndexId| terms.indices.get(i.index()).copied();
-        let mut both = Vec::with_capacity(2);
-        for (p, var) in sides {
+        let mut of_side = |builder: &mut Builder, (p, var): (Pred, VarId)| {
             let own = builder.freshen(&p, &axis)?;
             let term = Operand { var, indices: terms.indices.clone() };
-            both.push((Pred::True, self.of(builder, guard.clone().and(own), term, depth - 1, found)?));
-        }
-        match <[(Pred, VarId); 2]>::try_from(both) {
-            Ok(both) => builder.add(&self.gens, both),
-            Err(_) => builder.contract(&self.gens, &self.sums, guard, vec![terms]),
-        }
+            self.of(builder, guard.clone().and(own), term, depth - 1, found)
+        };
+        let [a, b] = sides;
+        let (a, b) = (of_side(builder, a)?, of_side(builder, b)?);
+        builder.add(&self.gens, [(Pred::True, a), (Pred::True, b)])
     }
 
     /// Whether the sides of a sum had better be summed up one by one.

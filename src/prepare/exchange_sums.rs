@@ -71,7 +71,7 @@ fn round(program: &Program) -> Result<Option<Program>> {
 }
 
 /// How many times each tensor is read, or given out.
-fn readers(program: &Program) -> SideTable<VarId, usize> {
+pub(super) fn readers(program: &Program) -> SideTable<VarId, usize> {
     let mut readers = SideTable::new(program.stmts.len(), 0);
     let leaves = program.outputs.iter().flat_map(|output| output.leaves.iter().copied());
     leaves.for_each(|x| readers[x] += 1);

@@ -43,7 +43,7 @@ use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::error::Result;
 use crate::index::{Affine, Checked, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{Comparison, Number, Op};
-use crate::solver::solution;
+use crate::solver::{solution, solutions};
 use crate::tssa::one_hot::OneHot;
 use crate::tssa::patterns::distinct;
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
@@ -270,11 +270,12 @@ impl<'a> Masked<'a> {
         }
         // An equation gives one of its indices a value.
         let mut open: Vec<IndexId> = indices().filter(|i| !asked(*i)).collect();
-        let mut equations: Vec<&Pred> = rest().filter(|p| matches!(p, Pred::Zero(_))).collect();
-        let gives = |p: &Pred, open: &[IndexId]| open.iter().position(|i| p.mentions(*i) && solution(*i, p).is_some());
-        while let Some((at, given)) = equations.iter().enumerate().find_map(|(at, p)| Some((at, gives(p, &open)?))) {
+        let mut equations: Vec<Pred> = rest().cloned().collect();
+        loop {
+            let first = solutions(&open, &equations).next().map(|(at, given, _)| (at, given));
+            let Some((at, given)) = first else { break };
             equations.remove(at);
-            open.remove(given);
+            open.retain(|i| *i != given);
         }
         let extent = |i: &IndexId| stmt.dims.iter().chain(self.sums).nth(i.index());
         let (literal, long): (Vec<&Size>, Vec<&Size>) =

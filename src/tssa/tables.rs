@@ -25,6 +25,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use super::exchanges::ranges;
 use super::{Builder, Operand, Program, Rhs, Stmt};
 use crate::base::{Id, IndexId, SideTable, SizeId, VarId};
 use crate::error::{Error, Result};
@@ -289,11 +290,11 @@ impl<'a> Tables<'a> {
         }
         let hints = Hints::default();
         let count = |ranges: &[(IndexId, Size)], guard: &Pred| points(ranges, guard, &hints, &*self.program.signature);
-        let gens = numbered(&stmt.dims);
+        let gens = ranges(stmt.dims.iter());
         let mut all = gens.clone();
         all.extend(self.time.iter().map(|(_, steps)| (IndexId::from_index(gens.len()), steps.clone())));
-        let few: Vec<Size> = axes.iter().map(|axis| axis.extent.clone()).collect();
-        let applications = count(&numbered(&few), &Pred::True).scale(GAIN);
+        let few = ranges(axes.iter().map(|axis| &axis.extent));
+        let applications = count(&few, &Pred::True).scale(GAIN);
         if applications.compare(&count(&all, guard)) == Ordering::Greater {
             return Ok(None);
         }
@@ -364,10 +365,6 @@ fn product(a: &Affine, b: &Affine) -> Checked<Option<(Affine, bool)>> {
         _ => return Ok(None),
     };
     Ok(Some((other.scale(k)?, k <= 0)))
-}
-
-fn numbered(dims: &[Size]) -> Vec<(IndexId, Size)> {
-    dims.iter().enumerate().map(|(k, n)| (IndexId::from_index(k), n.clone())).collect()
 }
 
 /// A contraction that sums nothing up: what its `sum` indices are, and what else holds.
@@ -547,5 +544,5 @@ impl Written<'_, '_> {
 
 /// The `gen` indices of a statement.
 fn axes(stmt: &Stmt) -> Vec<Affine> {
-    (0..stmt.dims.len()).map(|k| Affine::index(IndexId::from_index(k))).collect()
+    Affine::indices(&ranges(stmt.dims.iter()))
 }

@@ -28,17 +28,51 @@ const WIDE: f64 = 8.0;
 
 /// The statements of a block with what their loops need not do.
 pub(super) fn block(flow: &mut Builder, body: Vec<Stmt>, loops: &Loops, lengths: &Lengths<'_>) -> Result<Vec<Stmt>> {
+    each_loop(body, |scan, out| hoisted(flow, scan, loops, lengths, out))
+}
+
+/// The statements of a block with other loops: `change` gives what stands for a loop, behind what it writes before it.
+pub(super) fn each_loop(
+    body: Vec<Stmt>,
+    mut change: impl FnMut(Scan, &mut Vec<Stmt>) -> Result<Scan>,
+) -> Result<Vec<Stmt>> {
     let mut out = Vec::with_capacity(body.len());
     for stmt in body {
         match stmt {
             Stmt::Scan(scan) => {
-                let scan = hoisted(flow, scan, loops, lengths, &mut out)?;
+                let scan = change(scan, &mut out)?;
                 out.push(Stmt::Scan(scan));
             }
             other @ (Stmt::Leaf(_) | Stmt::Call(_)) => out.push(other),
         }
     }
     Ok(out)
+}
+
+/// Computes statements of a program, each with a name, before a loop whose step takes some values: for all steps where they are not the same in all of them.
+pub(super) fn before(
+    flow: &mut Builder,
+    scan: &Scan,
+    takes: &[ValueId],
+    mut program: tssa::Program,
+    named: &[(&str, VarId)],
+    loops: &Loops,
+    out: &mut Vec<Stmt>,
+) -> Result<Vec<Lifted>> {
+    program.outputs.clear();
+    let mut gives = Vec::with_capacity(named.len());
+    for (name, x) in named {
+        let ty = flow.types().tensor_of(&program.stmts[*x].dims, Types::REAL);
+        let name = step::name(name).to_owned();
+        gives.push(flow.value(&name, ty, Storage::Dense));
+        program.outputs.push(Output { name, ty, storage: Storage::Dense, leaves: vec![*x] });
+    }
+    let leaf = Leaf { program: program.prune()?, takes: takes.to_vec(), gives: gives.clone() };
+    let axis = Axis { index: scan.index, steps: scan.steps.clone() };
+    let mut known: BTreeMap<ValueId, Lifted> = BTreeMap::new();
+    out.extend(lift::block(flow, &[Stmt::Leaf(leaf)], &axis, loops, &mut known)?);
+    let lifted = |value| known.get(value).copied().ok_or_else(|| Error::bug("split", "a lifted value is lost"));
+    gives.iter().map(lifted).collect()
 }
 
 fn hoisted(flow: &mut Builder, scan: Scan, loops: &Loops, lengths: &Lengths<'_>, out: &mut Vec<Stmt>) -> Result<Scan> {
@@ -53,23 +87,11 @@ fn hoisted(flow: &mut Builder, scan: Scan, loops: &Loops, lengths: &Lengths<'_>,
     if chosen.is_empty() {
         return Ok(scan);
     }
-    let mut program = leaf.program.clone();
-    program.outputs.clear();
-    let mut gives = Vec::with_capacity(chosen.len());
-    for x in &chosen {
-        let ty = flow.types().tensor_of(&leaf.program.stmts[*x].dims, Types::REAL);
-        let name = step::name(&leaf.program.names[*x]).to_owned();
-        gives.push(flow.value(&name, ty, Storage::Dense));
-        program.outputs.push(Output { name, ty, storage: Storage::Dense, leaves: vec![*x] });
-    }
-    let before = Leaf { program: program.prune()?, takes: leaf.takes.clone(), gives: gives.clone() };
-    let axis = Axis { index: scan.index, steps: scan.steps.clone() };
-    let mut known: BTreeMap<ValueId, Lifted> = BTreeMap::new();
-    out.extend(lift::block(flow, &[Stmt::Leaf(before)], &axis, loops, &mut known)?);
+    let named: Vec<(&str, VarId)> = chosen.iter().map(|x| (leaf.program.names[*x].as_str(), *x)).collect();
+    let all = before(flow, &scan, &leaf.takes, leaf.program.clone(), &named, loops, out)?;
     let now = crate::index::Affine::size(scan.index);
     let mut instead: BTreeMap<VarId, Instead> = BTreeMap::new();
-    for (x, value) in chosen.iter().zip(gives) {
-        let lifted = known.get(&value).ok_or_else(|| Error::bug("split", "a lifted value is lost"))?;
+    for (x, lifted) in chosen.iter().zip(all) {
         let stands = match lifted.varies {
             true => Instead::Part(lifted.value, now.clone()),
             false => Instead::Value(lifted.value),

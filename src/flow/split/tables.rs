@@ -11,29 +11,18 @@
 use std::collections::BTreeMap;
 
 use super::super::build::Builder;
-use super::super::data::{Leaf, Loops, Scan, Stmt, ValueId};
-use super::super::lift::{self, Axis, Lifted};
+use super::super::data::{Loops, Scan, Stmt};
 use super::Lengths;
+use super::hoist;
 use super::step::{self, Changing, Instead};
 use crate::base::{SideTable, VarId};
 use crate::error::{Error, Result};
+use crate::tssa;
 use crate::tssa::tables::{Memo, Table, Tables, Written};
-use crate::tssa::{self, Output};
-use crate::ty::{Storage, Types};
 
 /// The statements of a block with tables before their loops.
 pub(super) fn block(flow: &mut Builder, body: Vec<Stmt>, loops: &Loops, _: &Lengths<'_>) -> Result<Vec<Stmt>> {
-    let mut out = Vec::with_capacity(body.len());
-    for stmt in body {
-        match stmt {
-            Stmt::Scan(scan) => {
-                let scan = tabulated(flow, scan, loops, &mut out)?;
-                out.push(Stmt::Scan(scan));
-            }
-            other @ (Stmt::Leaf(_) | Stmt::Call(_)) => out.push(other),
-        }
-    }
-    Ok(out)
+    hoist::each_loop(body, |scan, out| tabulated(flow, scan, loops, out))
 }
 
 fn tabulated(flow: &mut Builder, scan: Scan, loops: &Loops, out: &mut Vec<Stmt>) -> Result<Scan> {
@@ -63,25 +52,18 @@ fn tabulated(flow: &mut Builder, scan: Scan, loops: &Loops, out: &mut Vec<Stmt>)
         Ok(y)
     })?;
     let mut memo = Memo::new();
-    let (mut outputs, mut gives) = (Vec::new(), Vec::new());
+    let mut named: Vec<(&str, VarId)> = Vec::with_capacity(chosen.len());
     for (x, table) in &chosen {
         let written = &mut Written { tables: &tables, builder: &mut builder, vars: &vars, memo: &mut memo };
-        let filled = table.filled(written)?;
-        let ty = flow.types().tensor_of(&table.dims(), Types::REAL);
-        let name = step::name(&program.names[*x]).to_owned();
-        gives.push(flow.value(&name, ty, Storage::Dense));
-        outputs.push(Output { name, ty, storage: Storage::Dense, leaves: vec![filled] });
+        named.push((&program.names[*x], table.filled(written)?));
     }
-    let filled = builder.finish(outputs).prune()?;
-    let before = Leaf { program: filled, takes: leaf.takes.clone(), gives: gives.clone() };
-    let axis = Axis { index: scan.index, steps: scan.steps.clone() };
-    let mut known: BTreeMap<ValueId, Lifted> = BTreeMap::new();
-    out.extend(lift::block(flow, &[Stmt::Leaf(before)], &axis, loops, &mut known)?);
+    let filled = hoist::before(flow, &scan, &leaf.takes, builder.finish(Vec::new()), &named, loops, out)?;
     let mut instead: BTreeMap<VarId, Instead> = BTreeMap::new();
-    for ((x, table), value) in chosen.into_iter().zip(gives) {
-        let lifted = known.get(&value).filter(|lifted| !lifted.varies);
-        let value = lifted.ok_or_else(|| Error::bug("split", "a table varies"))?.value;
-        instead.insert(x, Instead::Table(value, table));
+    for ((x, table), lifted) in chosen.into_iter().zip(filled) {
+        if lifted.varies {
+            return Err(Error::bug("split", "a table varies"));
+        }
+        instead.insert(x, Instead::Table(lifted.value, table));
     }
     let mut inside = loops.clone();
     inside.push((scan.index, scan.steps.clone()));
