@@ -133,7 +133,7 @@ impl Program {
 
     /// The names of the results.
     fn results(&self) -> Vec<String> {
-        self.function.tensor_ssa().outputs.iter().map(|output| output.name.clone()).collect()
+        self.function.outputs().map(str::to_owned).collect()
     }
 
     /// The program for the sizes and patterns of inputs, with the numbers of the constants. Results that are named `sparse` are stored so.
