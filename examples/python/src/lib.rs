@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use iverson::kernel::Engine;
-use iverson::{Import, Mode, Request, Style};
+use iverson::{Import, KernelBuilder, Mode, Request, Style};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -137,7 +137,8 @@ impl Program {
     }
 
     /// The program for the sizes and patterns of inputs, with the numbers of the constants. Results that are named `sparse` are stored so.
-    #[pyo3(signature = (values, sizes, constants, sparse, engine))]
+    #[expect(clippy::too_many_arguments, reason = "the keywords of `kernel` in Python")]
+    #[pyo3(signature = (values, sizes, constants, sparse, engine, threads, memory))]
     fn bind(
         &self,
         py: Python<'_>,
@@ -146,6 +147,8 @@ impl Program {
         constants: Vec<String>,
         sparse: Vec<String>,
         engine: &str,
+        threads: Option<usize>,
+        memory: Option<u64>,
     ) -> PyResult<BoundKernel> {
         let engine = match engine {
             "auto" => Engine::Auto,
@@ -157,8 +160,10 @@ impl Program {
             }
         };
         let inputs = inputs::inputs(py, values, sizes, &constants)?;
-        let kernel =
-            py.detach(|| self.function.kernel(&inputs).constants(&constants).sparse(&sparse).engine(engine).build());
+        let mut builder = self.function.kernel(&inputs).constants(&constants).sparse(&sparse).engine(engine);
+        builder = threads.into_iter().fold(builder, KernelBuilder::threads);
+        builder = memory.into_iter().fold(builder, KernelBuilder::memory);
+        let kernel = py.detach(|| builder.build());
         Ok(BoundKernel { kernel: Arc::new(kernel.map_err(|error| errors::error(py, &error))?) })
     }
 }

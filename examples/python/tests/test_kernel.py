@@ -144,6 +144,27 @@ def test_both_engines_give_the_same_bits(data):
     assert a.value == b.value and a.grad_x.tobytes() == b.grad_x.tobytes()
 
 
+def test_any_number_of_threads_gives_the_same_bits(data):
+    f = iverson.Function(DISTANCE).value_and_gradient("x")
+    one, three = (f.kernel(data, threads=count)(**data) for count in (1, 3))
+    assert one.value == three.value and one.grad_x.tobytes() == three.grad_x.tobytes()
+    with pytest.raises(iverson.Error, match="thread"):
+        f.kernel(data, threads=0)
+
+
+def test_memory_is_bounded():
+    f = iverson.Function("param x : [n] real\nlet y = gen i < n. exp(x[i])\nsum i < n, j < n. y[i] * y[j] * exp(x[i] * x[j])")
+    with pytest.raises(iverson.Error, match="memory|bytes"):
+        f.kernel(x=np.ones(4000), memory=10)(np.ones(4000))
+
+
+def test_loops_over_time_have_results_with_names():
+    f = iverson.Function("param x : [n] real\nfold t < n, s = 0. s * 0.5 + x[t]")
+    assert f.value_and_gradient("x").results == ("value", "grad_x")
+    value, gradient = f.value_and_gradient("x")(np.array([1.0, 2.0]))
+    assert value == 2.5 and gradient.tolist() == [0.5, 1.0]
+
+
 def test_other_threads_run_while_a_kernel_does():
     f = iverson.Function("param x : [n] real\nsum i < n, j < n. exp(-abs(x[i] - x[j]))")
     x = np.linspace(0, 1, 3000)

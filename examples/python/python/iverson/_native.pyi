@@ -11,7 +11,14 @@ class Program:
     def declared(self) -> list[tuple[str, str, int]]: ...
     def results(self) -> list[str]: ...
     def bind(
-        self, values: list[Any], sizes: dict[str, int], constants: list[str], sparse: list[str], engine: str
+        self,
+        values: list[Any],
+        sizes: dict[str, int],
+        constants: list[str],
+        sparse: list[str],
+        engine: str,
+        threads: Optional[int],
+        memory: Optional[int],
     ) -> Bound: ...
 
 class Bound:

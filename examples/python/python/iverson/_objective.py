@@ -12,7 +12,7 @@ class Objective:
     what it takes under these names. All other parameters are constant.
     """
 
-    def __init__(self, function, inputs, wrt, engine):
+    def __init__(self, function, inputs, wrt, **options):
         wrt = [wrt] if isinstance(wrt, str) else list(wrt)
         if not wrt:
             wrt = [name for name, kind, count in function._declared if kind == "dense" and count == 1]
@@ -20,7 +20,7 @@ class Objective:
         self.wrt = tuple(name for name in function.parameters if name in wrt) + tuple(
             name for name in wrt if name not in function.parameters
         )
-        self._function, self._engine, self._made = function, engine, {}
+        self._function, self._options, self._made = function, options, {}
         derivative = function.value_and_gradient(*self.wrt)
         self._inputs = dict(inputs)
         for name in self.wrt:
@@ -37,7 +37,7 @@ class Objective:
     def _bind(self, function, inputs):
         varying = set(self.wrt) | set(function.added)
         constants = [name for name in function.parameters if name not in varying]
-        return function.kernel(inputs, constants=constants, engine=self._engine)
+        return function.kernel(inputs, constants=constants, **self._options)
 
     def _parts(self, x):
         x = np.asarray(x, np.float64)
