@@ -31,7 +31,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::matrix_order::MatrixOrder;
-use super::readers::{Readers, Use, collect_uses, determined, is_asked, is_of_other_rows, reads_once, solved};
+use super::readers::{
+    Readers, Use, collect_uses, determined, is_asked, is_of_other_rows, is_told_by_all, reads_once, solved,
+};
 use super::rows::Rows;
 use super::straight::Straight;
 use super::support::{as_guard, supports, targets_in_use};
@@ -236,6 +238,9 @@ impl Plan {
                     self.store_operand(program, row, &mut efforts, |stored| Decision::Row { stored });
                 }
                 effort = self.effort(program, stmt, &efforts);
+            }
+            if (CHEAP + 1..LOOP).contains(&effort.work) {
+                effort.work -= work_of_told(program, x, &readers);
             }
             efforts.set(x, effort);
             let in_place = match (output, &stmt.rhs) {
@@ -651,7 +656,10 @@ impl Plan {
             Rhs::Map { guard, function, .. } => function.work() + guard_work(guard),
             Rhs::Contract { guard, operands, .. } => {
                 let product = operands.len().saturating_sub(1) as u64;
-                let loops = if stmt.has_no_loop(&program.signature) { 0 } else { LOOP };
+                let loops = match stmt.cases(&program.signature) {
+                    Some(cases) => cases as u64 - 1,
+                    None => LOOP,
+                };
                 product + loops + guard_work(guard)
             }
         };
@@ -682,6 +690,13 @@ pub(super) fn guard_work(p: &Pred) -> u64 {
             4 + loops + guard_work(body)
         }
     }
+}
+
+/// The work of those tests for entries in the guard of a statement that hold wherever it is read.
+fn work_of_told(program: &Program, x: VarId, readers: &[&Use]) -> u64 {
+    let (Rhs::Map { guard, .. } | Rhs::Contract { guard, .. }) = &program.stmts[x].rhs else { return 0 };
+    let tests = guard.conjuncts().iter().filter(|p| matches!(p, Pred::Exists { .. }) && guard_work(p) < LOOP);
+    tests.filter(|p| is_told_by_all(program, x, p, readers)).map(guard_work).sum()
 }
 
 /// The shapes of the dense parameters and results.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::schedule::machine::FEW;
-use crate::solver::solutions;
+use crate::solver::{Facts, solution, solutions};
 use crate::tssa::{Program, Rhs, Stmt};
 
 /// A use of a tensor.
@@ -106,6 +106,32 @@ pub(super) fn collect_uses(stmt: &Stmt, add: &mut dyn FnMut(VarId, Reading)) {
     }
 }
 
+/// Whether all readers read a tensor only where a guard of it holds, so that what computes it in place has nothing to test.
+pub(super) fn is_told_by_all(program: &Program, x: VarId, p: &Pred, readers: &[&Use]) -> bool {
+    let p = p.alpha_normal();
+    readers.iter().all(|read| {
+        let Some(indices) = read.reading.element() else { return false };
+        let user = &program.stmts[read.user];
+        let guard = match &user.rhs {
+            Rhs::Input { .. } | Rhs::Number(_) => return false,
+            Rhs::Map { guard, .. } => guard,
+            Rhs::Contract { guard, operands, .. } if operands.iter().any(|operand| operand.var == x) => guard,
+            Rhs::Contract { .. } => return false,
+            Rhs::Add([(p, y), (q, z)]) => match (*y == x, *z == x) {
+                (true, false) => p,
+                (false, true) => q,
+                _ => return false,
+            },
+        };
+        let at = |i: IndexId| indices.get(i.index()).copied().map(Affine::index);
+        let Ok(p) = p.substitute(&at) else { return false };
+        let mut facts = Facts::new();
+        user.dims.iter().chain(user.rhs.sums()).enumerate().for_each(|(k, n)| facts.range(IndexId::from_index(k), n));
+        facts.assume(&guard.alpha_normal());
+        facts.proves(&p)
+    })
+}
+
 /// Whether a guard of a statement reads a tensor.
 pub(super) fn is_asked(program: &Program, x: VarId, by: VarId) -> bool {
     let mut found = false;
@@ -158,20 +184,51 @@ pub(super) fn determined(stmt: &Stmt, indices: &[IndexId]) -> BTreeSet<IndexId> 
     loop {
         let before = known.len();
         for p in guard.conjuncts() {
-            let Pred::Zero(a) = p else { continue };
-            let unknown = |(v, k): &(Var, i64)| match v {
-                Var::Index(i) if !known.contains(i) => Some((*i, *k)),
-                _ => None,
-            };
-            let mut left = a.terms().iter().filter_map(unknown);
-            if let (Some((i, 1 | -1)), None) = (left.next(), left.next()) {
-                known.insert(i);
-            }
+            known.extend(told(stmt, p, &known));
         }
         if known.len() == before {
             return known;
         }
     }
+}
+
+/// The index that a conjunct tells where others are known: by an equation, or by one of several of which no two hold.
+fn told(stmt: &Stmt, p: &Pred, known: &BTreeSet<IndexId>) -> Option<IndexId> {
+    match p {
+        Pred::Zero(a) => {
+            let unknown = |(v, k): &(Var, i64)| match v {
+                Var::Index(i) if !known.contains(i) => Some((*i, *k)),
+                _ => None,
+            };
+            let mut left = a.terms().iter().filter_map(unknown);
+            match (left.next(), left.next()) {
+                (Some((i, 1 | -1)), None) => Some(i),
+                _ => None,
+            }
+        }
+        Pred::Any(cases) => {
+            let by = |case: &Pred| case.conjuncts().iter().find_map(|p| told(stmt, p, known));
+            let i = by(cases.first()?)?;
+            (cases.iter().all(|case| by(case) == Some(i)) && one_holds(stmt, cases, i)).then_some(i)
+        }
+        _ => None,
+    }
+}
+
+/// Whether no two of several cases can hold, since their equations give an index values that lie as far apart as its range is long.
+///
+/// ```text
+/// i = k + 1 or i = k + 1 - n        for i < n
+/// ```
+fn one_holds(stmt: &Stmt, cases: &[Pred], i: IndexId) -> bool {
+    let Some(extent) = stmt.dims.iter().chain(stmt.rhs.sums()).nth(i.index()) else { return false };
+    let value = |case: &Pred| case.conjuncts().iter().find_map(|p| solution(i, p));
+    let Some(values) = cases.iter().map(value).collect::<Option<Vec<Affine>>>() else { return false };
+    let beyond = |a: &Affine, b: &Affine| {
+        let above = a.sub(b).and_then(|d| d.sub(extent)).ok().and_then(|d| d.as_constant());
+        above.is_some_and(|d| d >= 0)
+    };
+    values.iter().enumerate().all(|(k, a)| values.iter().take(k).all(|b| beyond(a, b) || beyond(b, a)))
 }
 
 /// Whether a reader reads each element once, or once for each of a few values of a `gen` index beside one that grows, so that the sums over the
@@ -191,9 +248,12 @@ pub(super) fn reads_few_times(program: &Program, read: &Use) -> bool {
             && sums.into_iter().all(is_read)
 }
 
-/// The `gen` index that an equation ties a `sum` index to, up to a shift; or the index itself.
+/// The `gen` index that an equation, or one of several of which no two hold, ties a `sum` index to, up to a shift; or the index itself.
 pub(super) fn solved(stmt: &Stmt, k: IndexId) -> IndexId {
     let Rhs::Contract { guard, .. } = &stmt.rhs else { return k };
+    if k.index() < stmt.dims.len() {
+        return k;
+    }
     let tied = |(_, _, value): (usize, IndexId, Affine)| {
         let mut indices = value.terms().iter().filter(|(v, _)| matches!(v, Var::Index(_)));
         match (indices.next(), indices.next()) {
@@ -201,5 +261,11 @@ pub(super) fn solved(stmt: &Stmt, k: IndexId) -> IndexId {
             _ => None,
         }
     };
-    if k.index() < stmt.dims.len() { k } else { solutions(&[k], guard.conjuncts()).find_map(tied).unwrap_or(k) }
+    let by_one = |p: &Pred| solutions(&[k], p.conjuncts()).find_map(tied);
+    let by_some = |p: &Pred| {
+        let Pred::Any(cases) = p else { return None };
+        let i = by_one(cases.first()?)?;
+        (cases.iter().all(|case| by_one(case) == Some(i)) && one_holds(stmt, cases, i)).then_some(i)
+    };
+    by_one(guard).or_else(|| guard.conjuncts().iter().find_map(by_some)).unwrap_or(k)
 }

@@ -250,8 +250,26 @@ impl<'a> Nester<'a> {
             Pred::NonNegative(_) | Pred::Zero(_) | Pred::NonZero(_) => self.scope().facts.proves(p),
             Pred::All(ps) => ps.iter().all(|p| self.holds(p)),
             Pred::Any(ps) => ps.iter().any(|p| self.holds(p)),
-            Pred::Relation { .. } | Pred::Exists { .. } | Pred::True | Pred::False => false,
+            Pred::Exists { .. } => self.is_at_entry(p),
+            Pred::Relation { .. } | Pred::True | Pred::False => false,
         }
+    }
+
+    /// Whether an `exists` asks for entries of a relation of which one was found.
+    fn is_at_entry(&self, p: &Pred) -> bool {
+        let (mut bound, mut body) = (Vec::new(), p);
+        while let Pred::Exists { index, body: inner, .. } = body {
+            bound.push(*index);
+            body = inner;
+        }
+        let Pred::Relation { relation: RelationRef::Input(asked), args, holds: true } = body else { return false };
+        // An index that is asked for twice is asked to be the same twice.
+        let is_any = |a: &Affine| {
+            let is_bound = a.as_index().is_some_and(|i| bound.contains(&i));
+            is_bound && args.iter().filter(|b| a.as_index().is_some_and(|i| b.mentions(i))).count() == 1
+        };
+        let mut entries = self.scopes.iter().flat_map(|scope| &scope.entries);
+        entries.any(|(r, at, _)| r == asked && args.iter().zip(at).all(|(a, at)| a == at || is_any(a)))
     }
 
     /// An element that was computed where it can be used here.

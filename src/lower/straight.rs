@@ -69,7 +69,9 @@ impl<'a> Straight<'a> {
             }
             Rhs::Contract { sums, guard, operands } => {
                 own = operands.len().saturating_sub(1) as u64 + guard_work(guard);
-                if !stmt.has_no_loop(&self.program.signature) {
+                if let Some(cases) = stmt.cases(&self.program.signature) {
+                    own += cases as u64 - 1;
+                } else {
                     own += 1;
                     for n in sums {
                         let n = n.as_constant().filter(|n| (0..=FEW).contains(n))?;

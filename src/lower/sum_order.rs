@@ -24,14 +24,39 @@ pub(super) fn innermost(program: &Program, placements: &SideTable<VarId, Placeme
     if sums.len() < 2 || sums.iter().any(|n| n.as_constant().is_some()) {
         return None;
     }
-    let mut gains = vec![0_i64; sums.len()];
-    for (_, at) in loads(program, placements, x)? {
+    let names: Vec<usize> = (rank..rank.saturating_add(sums.len())).collect();
+    let mut places = loads(program, placements, x)?;
+    // What is stored between will have its axes as what it is made of has them.
+    places.iter_mut().for_each(|(y, at)| {
+        if matches!(&placements[*y], Placement::Stored(stored) if stored.entries.is_none())
+            && let Some(axis) = last_axis(program, placements, *y).filter(|axis| *axis < at.len())
+        {
+            let last = at.remove(axis);
+            at.push(last);
+        }
+    });
+    neighbours(&names, &places)
+}
+
+/// The axis along which neighbours are read for what is stored; nothing where it is the last one.
+fn last_axis(program: &Program, placements: &SideTable<VarId, Placement>, x: VarId) -> Option<usize> {
+    let stmt = &program.stmts[x];
+    if stmt.dims.len() < 2 || !stmt.rhs.sums().is_empty() && stmt.cases(&program.signature).is_none() {
+        return None;
+    }
+    let names: Vec<usize> = (0..stmt.dims.len()).collect();
+    neighbours(&names, &loads(program, placements, x)?)
+}
+
+/// By number, the index that is the last one of most places, where it is no other one's earlier one; nothing where the last of them is.
+fn neighbours(names: &[usize], places: &[(VarId, Vec<usize>)]) -> Option<usize> {
+    let mut gains = vec![0_i64; names.len()];
+    for (_, at) in places {
         let Some((last, before)) = at.split_last().filter(|(_, before)| !before.is_empty()) else { continue };
-        for (k, gain) in gains.iter_mut().enumerate() {
-            let name = rank.saturating_add(k);
-            if before.contains(&name) {
+        for (name, gain) in names.iter().zip(&mut gains) {
+            if before.contains(name) {
                 *gain = gain.saturating_sub(1);
-            } else if *last == name {
+            } else if last == name {
                 *gain = gain.saturating_add(1);
             }
         }
@@ -62,18 +87,14 @@ fn is_ragged(stmt: &Stmt) -> bool {
 
 /// What is loaded for a summand, and where: the axes of the tensor by number, then the indices of its sum, then others. Nothing where that is much, or
 /// takes another loop.
-fn loads(
-    program: &Program,
-    placements: &SideTable<VarId, Placement>,
-    x: VarId,
-) -> Option<BTreeSet<(VarId, Vec<usize>)>> {
+fn loads(program: &Program, placements: &SideTable<VarId, Placement>, x: VarId) -> Option<Vec<(VarId, Vec<usize>)>> {
     let own = &program.stmts[x];
     let mut names = own.dims.len().saturating_add(own.rhs.sums().len());
     let (mut seen, mut found) = (BTreeSet::new(), BTreeSet::new());
     let mut open = vec![(x, (0..names).collect::<Vec<usize>>())];
     while let Some((y, at)) = open.pop() {
         let stmt = &program.stmts[y];
-        let stays = || !stmt.has_no_loop(&program.signature) && !is_ragged(stmt);
+        let stays = || stmt.cases(&program.signature).is_none() && !is_ragged(stmt);
         if seen.len() > MAX_INLINED || y != x && stays() {
             return None;
         }
@@ -91,5 +112,5 @@ fn loads(
             }
         });
     }
-    Some(found)
+    Some(found.into_iter().collect())
 }

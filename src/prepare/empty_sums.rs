@@ -5,14 +5,21 @@
 //! [exists s. R(s, i)] * x[i] * c   ==   x[i] * c        where   c is a literal
 //! ```
 //!
+//! The same of a number that is read at elements alone:
+//!
+//! ```text
+//! gen i < n. x[i] * c   ==   gen i < n. x[i] * d        where   c = [0 < n] * d
+//! ```
+//!
 //! Derivatives come with such guards, and where the numbers that they leave out are few they save additions by the count. A loop over the entries
 //! of a row takes as long to find that there are none as the sum does, and has to find it for each element of the row.
 //!
 //! **Why it is right.** Where the guard fails the sum is over nothing, which is 0. What is left is a sum with 0 in place of one with nothing, or a product
-//! of 0 and a finite number, which is -0 where that is negative.
+//! of 0 and a finite number, which is -0 where that is negative. An axis with an element is not empty, so where the guard of a number fails nobody reads it.
 
 use std::borrow::Cow;
 use std::cell::{Cell, LazyCell};
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::base::{Id, IndexId, VarId, work};
 use crate::error::Result;
@@ -34,12 +41,18 @@ pub(super) fn unguarded(program: &Program) -> Result<Cow<'_, Program>> {
         Rhs::Contract { guard, .. } => guard.conjuncts().iter().any(|p| is_zero(p, stmt, &|x| &program.stmts[x])),
         _ => false,
     };
-    if !program.stmts.values().any(says_nothing) {
+    let read = read_at_elements(program);
+    if read.is_empty() && !program.stmts.values().any(says_nothing) {
         return Ok(Cow::Borrowed(program));
     }
     let mut builder = Builder::new(program.signature.clone());
-    let outputs = builder.append_with(program, |builder, _, stmt| {
+    let outputs = builder.append_with(program, |builder, x, stmt| {
         let mut unguarded = stmt.clone();
+        if let Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } = &mut unguarded.rhs
+            && read.contains(&x)
+        {
+            *guard = Pred::True;
+        }
         match &mut unguarded.rhs {
             Rhs::Add(sides) => {
                 for (p, x) in sides {
@@ -52,6 +65,47 @@ pub(super) fn unguarded(program: &Program) -> Result<Cow<'_, Program>> {
         builder.push(&unguarded)
     })?;
     Ok(Cow::Owned(builder.finish(outputs).prune()?))
+}
+
+/// The numbers, made of others without a loop, whose guards say of sizes what holds wherever they are read.
+fn read_at_elements(program: &Program) -> BTreeSet<VarId> {
+    let is_of_sizes = |p: &Pred| matches!(p, Pred::NonNegative(a) if a.is_size());
+    let guard_of = |stmt: &Stmt| match &stmt.rhs {
+        Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => Some(guard.clone()),
+        _ => None,
+    };
+    let guarded = |stmt: &Stmt| {
+        let guard = guard_of(stmt).filter(|guard| !guard.is_true())?;
+        let is_number = stmt.dims.is_empty() && stmt.rhs.sums().is_empty();
+        (is_number && guard.conjuncts().iter().all(is_of_sizes)).then_some(guard)
+    };
+    let mut found: BTreeMap<VarId, Pred> =
+        program.stmts.iter().filter_map(|(x, stmt)| Some((x, guarded(stmt)?))).collect();
+    program.outputs.iter().flat_map(|output| &output.leaves).for_each(|x| drop(found.remove(x)));
+    for stmt in program.stmts.values() {
+        if found.is_empty() {
+            break;
+        }
+        stmt.rhs.guards().for_each(|p| p.visit_computed(&mut |x| drop(found.remove(&x))));
+        let mut read: Vec<(VarId, Pred)> = Vec::new();
+        match &stmt.rhs {
+            Rhs::Input { .. } | Rhs::Number(_) => {}
+            Rhs::Add(sides) => read.extend(sides.iter().map(|(p, x)| (*x, p.clone()))),
+            rhs => rhs.for_each_operand(|x| read.push((x, guard_of(stmt).unwrap_or(Pred::True)))),
+        }
+        for (x, guard) in read {
+            let Some(asked) = found.get(&x) else { continue };
+            let mut facts = Facts::new();
+            stmt.dims.iter().chain(stmt.rhs.sums()).enumerate().for_each(|(k, n)| {
+                facts.range(IndexId::from_index(k), n);
+            });
+            facts.assume(&guard.alpha_normal());
+            if !facts.proves(asked) {
+                found.remove(&x);
+            }
+        }
+    }
+    found.into_keys().collect()
 }
 
 /// A guard without some of its conjuncts.

@@ -111,6 +111,9 @@ fn unordered() -> Error {
     Error::bug("tensor-ssa", "an operand does not come before its user")
 }
 
+/// In more cases an access is no [access of cases](Stmt::cases).
+const MAX_CASES: usize = 4;
+
 impl Stmt {
     /// Whether a contraction has at most one summand at each place, since its guard determines all `sum` indices by equations and maps. It is an
     /// access then: its value is that of the summand, with the sign of a zero.
@@ -124,11 +127,45 @@ impl Stmt {
         self.determines_sums(&|relation| signature.is_map(relation))
     }
 
-    fn determines_sums(&self, is_map: &dyn Fn(RelationRef) -> bool) -> bool {
-        let Rhs::Contract { sums, guard, .. } = &self.rhs else { return true };
+    /// In how many cases the guard gives every `sum` index a value, as one that wraps around at the end of an axis is in two; nothing where it does not, or
+    /// there are more than [`MAX_CASES`].
+    ///
+    /// ```text
+    /// x[(i + 1) mod n]   ==   sum k < n. [i + 1 = k or i + 1 = k + n] * x[k]
+    /// ```
+    pub fn cases(&self, signature: &Signature) -> Option<usize> {
+        let Rhs::Contract { sums, guard, .. } = &self.rhs else { return Some(1) };
+        if sums.is_empty() {
+            return Some(1);
+        }
+        let is_map = |relation| signature.is_map(relation);
+        let mut cases: Vec<Vec<&Pred>> = vec![Vec::new()];
+        for p in guard.conjuncts() {
+            let choice = match p {
+                Pred::Any(choice) => &choice[..],
+                p => std::slice::from_ref(p),
+            };
+            if cases.len() * choice.len() > MAX_CASES {
+                return None;
+            }
+            let before = std::mem::take(&mut cases);
+            for case in &before {
+                cases.extend(choice.iter().map(|p| case.iter().copied().chain(p.conjuncts()).collect::<Vec<_>>()));
+            }
+        }
+        let open = self.sum_indices();
+        let all = cases.iter().all(|case| are_determined(&open, case.iter().copied(), &is_map));
+        all.then_some(cases.len())
+    }
+
+    fn sum_indices(&self) -> Vec<IndexId> {
         let rank = self.dims.len();
-        let open: Vec<IndexId> = (rank..rank + sums.len()).map(IndexId::from_index).collect();
-        are_determined(&open, guard.conjuncts(), is_map)
+        (rank..rank + self.rhs.sums().len()).map(IndexId::from_index).collect()
+    }
+
+    fn determines_sums(&self, is_map: &dyn Fn(RelationRef) -> bool) -> bool {
+        let Rhs::Contract { guard, .. } = &self.rhs else { return true };
+        are_determined(&self.sum_indices(), guard.conjuncts(), is_map)
     }
 
     /// The same statement over renamed tensors.
