@@ -91,11 +91,11 @@ fn in_two(stmt: &Stmt, names: &mut Fresh) -> Checked<Option<[Stmt; 2]>> {
     let mut with = Vec::with_capacity(body.len());
     let mut without = Vec::with_capacity(body.len());
     for stmt in body {
-        match stmt {
-            Stmt::If { cond: Cond::NonNegative(a), body } if a == test => with.extend(body.iter().cloned()),
-            stmt => {
-                with.push(stmt.clone());
-                without.push(stmt.clone());
+        for (holds, piece) in [(true, &mut with), (false, &mut without)] {
+            match (stmt, decided(stmt, test, holds)?) {
+                (Stmt::If { body, .. }, Some(true)) => piece.extend(body.iter().cloned()),
+                (_, Some(false)) => {}
+                (stmt, _) => piece.push(stmt.clone()),
             }
         }
     }
@@ -119,6 +119,19 @@ fn in_two(stmt: &Stmt, names: &mut Fresh) -> Checked<Option<[Stmt; 2]>> {
             part(*index, and(lower, Bound::exact(first), 1)?, upper.clone(), with),
         ]
     }))
+}
+
+/// What becomes of a test where it is known whether `0 <= test`, as far as that decides it: the same one, one that asks for less, or the contrary.
+fn decided(stmt: &Stmt, test: &Affine, holds: bool) -> Checked<Option<bool>> {
+    let Stmt::If { cond: Cond::NonNegative(a), .. } = stmt else { return Ok(None) };
+    // Where the test fails, `0 <= -1 - test`.
+    let known = if holds { test.clone() } else { test.scale(-1)?.add_constant(-1)? };
+    let (more, sum) = (a.sub(&known)?.as_constant(), a.add(&known)?.as_constant());
+    Ok(match (more, sum) {
+        (Some(0..), _) => Some(true),
+        (_, Some(..0)) => Some(false),
+        _ => None,
+    })
 }
 
 /// Bounds and one more, instead of one that is a literal away, where it is tighter than that: with `sign` 1 lower ones.
