@@ -10,6 +10,8 @@
 //! gen i, j. [exists k < n. v[k, j] != 0] * e       ==  let h = gen j. [exists k < n. v[k, j] != 0] * 1 in gen i, j. [h[j] != 0] * e
 //! ```
 //!
+//! So does a place in the row of the target of a map, which all sources of the target have: `exists k. f(i, k) and argmax(v[k, ..]) = i`.
+//!
 //! A number that one statement asks for serves all others, where rows are long. The place among two or three numbers takes as many comparisons, and stays.
 //!
 //! Where the place of an extremum is that of a `sum` index the search gives the index, and the guard stays, unless the row is that of another `sum` index and
@@ -23,7 +25,7 @@ use crate::base::{Id, IndexId, VarId};
 use crate::error::{Error, Result};
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::scalar::{Comparison, Function, Number, Op};
-use crate::solver::have_one_value;
+use crate::solver::{Relations, have_one_value};
 use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
 use crate::ty::Signature;
 
@@ -76,6 +78,9 @@ fn numbers<'p>(program: &'p Program, asking: &impl Fn(VarId) -> Asking<'p>) -> B
                 let repeated = place(atom).filter(|place| place.repeats(&asking(x)));
                 found.extend(repeated.map(|place| (place.var, place.view)));
             });
+            rows_of_targets(&program.signature, p, &mut |place| {
+                found.insert((place.var, place.view));
+            });
         });
     }
     found
@@ -107,7 +112,14 @@ fn keep(
                 let exists = p.rebuild(numbers)?;
                 whether_any(builder, stmt, &exists, &free)
             }
-            None => Ok(p.clone()),
+            None => {
+                let mut of_targets: Vec<&Pred> = Vec::new();
+                rows_of_targets(signature, p, &mut |place| of_targets.push(place.atom));
+                Ok(p.rebuild(&mut |atom| match place(atom).filter(|_| of_targets.contains(&atom)) {
+                    Some(place) if !place.is_of_fewer(builder, COMPARED_ALONE) => place.number(builder),
+                    _ => Ok(atom.clone()),
+                })?)
+            }
         },
         atom => {
             let asks = |place: &Place<'_>| {
@@ -139,7 +151,11 @@ struct Asking<'p> {
 fn repeats(signature: &Signature, asking: &Asking<'_>, p: &Pred) -> bool {
     match p {
         Pred::All(ps) | Pred::Any(ps) => ps.iter().any(|p| repeats(signature, asking, p)),
-        Pred::Exists { .. } => free(signature, asking.stmt, p).is_some(),
+        Pred::Exists { .. } => {
+            let mut of_targets = false;
+            rows_of_targets(signature, p, &mut |_| of_targets = true);
+            of_targets || free(signature, asking.stmt, p).is_some()
+        }
         atom => place(atom).is_some_and(|place| place.repeats(asking)),
     }
 }
@@ -160,6 +176,27 @@ fn searches(signature: &Signature, p: &Pred) -> bool {
             !have_one_value(&[*index], body.conjuncts(), &gives_target) || searches(signature, body)
         }
         _ => false,
+    }
+}
+
+/// The places that are asked in rows of the target of a map, which many sources have: `exists k. f(i, k) and argmax(v[k, ..]) = i`.
+fn rows_of_targets<'p>(signature: &Signature, p: &'p Pred, found: &mut dyn FnMut(Place<'p>)) {
+    match p {
+        Pred::All(ps) | Pred::Any(ps) => ps.iter().for_each(|p| rows_of_targets(signature, p, found)),
+        Pred::Exists { index, body, .. } => {
+            let is_target = |p: &Pred| match p {
+                Pred::Relation { relation: relation @ RelationRef::Input(_), args, holds: true } => {
+                    signature.is_map(*relation) && args.last().is_some_and(|target| target.mentions(*index))
+                }
+                _ => false,
+            };
+            if body.conjuncts().iter().any(is_target) {
+                let in_rows = |place: &Place<'_>| place.sources.iter().any(|a| a.mentions(*index));
+                body.conjuncts().iter().filter_map(place).filter(in_rows).for_each(&mut *found);
+            }
+            rows_of_targets(signature, body, found);
+        }
+        _ => {}
     }
 }
 

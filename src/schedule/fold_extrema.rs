@@ -15,7 +15,7 @@
 //! ```
 //!
 //! Where another search asks for places in the same numbers the place is known anyway, and stays, unless the numbers are a few, as a literal: these are
-//! compared in lanes.
+//! compared in lanes. So are those of a row, where the search would go through all places.
 //!
 //! Where all places but those of a row have the same number the loop is [over the row](super::members), and the other number is compared once, behind those of the
 //! row: where the best are zeros of either sign, another one may be kept.
@@ -162,7 +162,9 @@ impl Pass<'_> {
             return Ok(None);
         };
         let is_short = extent.as_constant().is_some_and(|n| n < SHORT);
-        if !is_short && loads(body).iter().any(|place| self.placed.contains(&(view, place.buffer))) {
+        let members = Members::of(self.arrays, self.signature, &mut self.names, (at, body, value))?;
+        let is_placed = || loads(body).iter().any(|place| self.placed.contains(&(view, place.buffer)));
+        if !is_short && members.is_none() && is_placed() {
             return Ok(None);
         }
         let (best, none, count) = (self.names.fresh_real(), self.names.fresh_real(), self.names.fresh_real());
@@ -171,7 +173,6 @@ impl Pass<'_> {
         let mut folded = vec![Stmt::Local(best), Stmt::Define(none, Real::Literal(start)), Stmt::Assign(best, none)];
         let extent_is = Stmt::Define(count, Real::Index(extent.clone()));
         let extend = |r| Stmt::Extend(view, best, r);
-        let members = Members::of(self.arrays, self.signature, &mut self.names, (at, body, value))?;
         self.found.insert(members.is_some());
         match members {
             None => {
