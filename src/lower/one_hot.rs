@@ -11,7 +11,7 @@
 
 use crate::base::IndexId;
 use crate::error::Result;
-use crate::index::{Affine, Pred, RelationRef, View};
+use crate::index::{Affine, Pred, RelationRef};
 use crate::loops::{Cond, Decision, Place, Stmt};
 use crate::tssa::one_hot::OneHot;
 
@@ -40,14 +40,12 @@ impl<'a> Nester<'a> {
         open.conjuncts.iter().position(|p| told(p).is_some())
     }
 
-    /// An index at which a number is read that tells another one, or of a row whose extremum has its place there, so that a loop over the first leaves
-    /// none over the second.
+    /// An index at which a number is read that tells another one, of a row whose extremum has its place there, or of a source of a map, so that a loop over
+    /// the first leaves none over the second.
     pub(super) fn source_of_told(&self, open: &Open) -> Option<usize> {
         open.conjuncts.iter().find_map(|p| {
             let source = match p {
-                Pred::Relation { relation: RelationRef::Computed { view, .. }, args, holds: true }
-                    if *view != View::Support =>
-                {
+                Pred::Relation { relation, args, holds: true } if self.is_map(*relation) => {
                     let (place, source) = args.split_last()?;
                     open.unit(place)?;
                     source.to_vec()

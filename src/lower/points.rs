@@ -350,16 +350,20 @@ impl<'a> Nester<'a> {
         open.without(*at).solve(*s, value, false).map(Some)
     }
 
+    /// Whether a relation is a map, or the place of an extremum.
+    pub(super) fn is_map(&self, relation: RelationRef) -> bool {
+        match relation {
+            RelationRef::Input(_) => self.program.signature.is_map(relation),
+            RelationRef::Computed { view, .. } => view != View::Support,
+        }
+    }
+
     /// An atom of a map whose source is known.
     fn target(&self, open: &Open) -> Option<usize> {
         open.conjuncts.iter().position(|p| {
             let Pred::Relation { relation, args, holds: true } = p else { return false };
-            let is_map = match relation {
-                RelationRef::Input(_) => self.program.signature.is_map(*relation),
-                RelationRef::Computed { view, .. } => *view != View::Support,
-            };
             let Some((last, source)) = args.split_last() else { return false };
-            is_map && open.unit(last).is_some() && !source.iter().any(|a| open.waits(a))
+            self.is_map(*relation) && open.unit(last).is_some() && !source.iter().any(|a| open.waits(a))
         })
     }
 
