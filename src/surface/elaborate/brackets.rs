@@ -15,6 +15,7 @@ use super::functions::Item;
 use super::{Elaborator, OpenGuard};
 use crate::base::{IndexId, Span, VarId};
 use crate::index::{Affine, Pred, Size};
+use crate::scalar::Number;
 use crate::term::{Term, TermId};
 use crate::ty::{Side, Type, TypeId};
 
@@ -142,7 +143,7 @@ impl Elaborator<'_> {
         self.values.push(value);
     }
 
-    /// `[p] * a + [q] * b`
+    /// `[p] * a + [q] * b`; of these, the one that is not the literal 0.
     pub(super) fn selected(
         &mut self,
         [a, b]: [TermId; 2],
@@ -159,6 +160,21 @@ impl Elaborator<'_> {
                 self.real(Some(value), *at, "select");
                 return None;
             }
+        }
+        let is_zero = |x: TermId| matches!(self.program.terms[x], Term::Number(Number::Literal(n)) if n.to_bits() == 0);
+        let alone = match (is_zero(a), is_zero(b)) {
+            (false, true) => Some((p.clone(), a)),
+            (true, false) => Some((q.clone(), b)),
+            _ => None,
+        };
+        if let Some((guard, body)) = alone {
+            self.left_out = true;
+            return match axes {
+                Some(axes) => self.at_each(axes, &[body], "select", span, |this, elements| {
+                    this.push(Term::Iverson { guard, body: *elements.first()? }, span)
+                }),
+                None => self.push(Term::Iverson { guard, body }, span),
+            };
         }
         if let Some(axes) = axes {
             return self.at_each(axes, &[a, b], "select", span, |this, elements| {
