@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Of what is the same in all steps calls and sums are computed once. Of what is not sums are [lifted](super::super::lift): over all steps they are
-//! products of matrices. What is cheap stays in the step, where it needs no memory.
+//! products of matrices. So are functions such as `exp` of what is read for the step, as many numbers as that: over all steps they run in lanes.
+//! What is cheap stays in the step, where it needs no memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +17,9 @@ use super::super::lift::{self, Axis, Lifted};
 use super::Lengths;
 use super::residual::work;
 use super::step::{self, Changing, Instead};
-use crate::base::VarId;
+use crate::base::{SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::tssa::{self, Output};
+use crate::tssa::{self, Output, Rhs};
 use crate::ty::{Storage, Types};
 
 /// What is hoisted takes so many operations for each of its numbers.
@@ -107,6 +108,21 @@ pub(super) fn is_dear(stmt: &tssa::Stmt, lengths: &Lengths<'_>) -> bool {
     work(stmt, lengths) >= DEAR * lengths.points(&stmt.dims)
 }
 
+/// How many numbers each statement depends on that are read at the step: of the tensors with most of them.
+fn read_for_step(leaf: &Leaf, varies: &BTreeSet<VarId>, lengths: &Lengths<'_>) -> SideTable<VarId, f64> {
+    let mut read = SideTable::new(leaf.program.stmts.len(), 0.0_f64);
+    for (x, stmt) in leaf.program.stmts.iter().filter(|(x, _)| varies.contains(x)) {
+        let (mut most, mut is_first) = (0.0_f64, true);
+        stmt.rhs.for_each_operand(|y| {
+            most = most.max(read[y]);
+            is_first &= !varies.contains(&y);
+        });
+        let is_read = is_first && matches!(stmt.rhs, Rhs::Contract { .. });
+        read.set(x, if is_read { lengths.points(&stmt.dims) } else { most });
+    }
+    read
+}
+
 /// The statements of a step that are computed before the loop.
 fn chosen(flow: &Builder, scan: &Scan, leaf: &Leaf, lengths: &Lengths<'_>) -> Vec<VarId> {
     let states: f64 = scan
@@ -119,10 +135,14 @@ fn chosen(flow: &Builder, scan: &Scan, leaf: &Leaf, lengths: &Lengths<'_>) -> Ve
         .sum();
     let Changing { moves, varies } =
         step::changing(leaf.program.stmts.iter(), scan, |param| leaf.taken(param).copied());
+    let read = read_for_step(leaf, &varies, lengths);
     let goes_ahead = |x: VarId| {
         let stmt = &leaf.program.stmts[x];
         let numbers = lengths.points(&stmt.dims);
-        let fits = !varies.contains(&x) || step::adds_up(stmt) && numbers <= WIDE * states.max(1.0);
+        let is_call = matches!(&stmt.rhs, Rhs::Map { function, .. } if function.is_call());
+        let fits = !varies.contains(&x)
+            || step::adds_up(stmt) && numbers <= WIDE * states.max(1.0)
+            || is_call && numbers <= read[x];
         fits && is_dear(stmt, lengths)
     };
     // From the outputs on, the first that can go.
