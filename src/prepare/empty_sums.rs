@@ -169,14 +169,18 @@ fn is_empty_sum(p: &Pred, stmt: &Stmt) -> bool {
     if !p.conjuncts().iter().any(|p| matches!(p, Pred::Exists { .. })) {
         return false;
     }
-    let guard = guard.alpha_normal();
+    // What `exists` binds has names that no other index has, inside of each other too.
+    let (p, guard) = (p.alpha_normal(), guard.alpha_normal());
     let term = LazyCell::new(|| {
         let mut facts = Facts::new();
         stmt.dims.iter().chain(sums).enumerate().for_each(|(k, n)| facts.range(IndexId::from_index(k), n));
         facts.assume(&guard);
         facts
     });
-    let holds = |p: &Pred| guard.conjuncts().contains(p) || term.proves(p);
+    let holds = |p: &Pred| {
+        let p = p.alpha_normal();
+        guard.conjuncts().contains(&p) || term.proves(&p)
+    };
     let tries = Cell::new(MAX_TRIES);
     p.conjuncts().iter().all(|p| holds_of_term(p, stmt, sums, &holds, &tries))
 }
@@ -187,7 +191,6 @@ fn holds_of_term(p: &Pred, stmt: &Stmt, sums: &[Size], holds: &dyn Fn(&Pred) -> 
     let Some(left) = tries.get().checked_sub(1) else { return false };
     tries.set(left);
     work::charge(1 + sums.len());
-    let body = body.alpha_normal();
     sums.iter().enumerate().filter(|(_, n)| *n == extent).any(|(k, _)| {
         let summed = Affine::index(IndexId::from_index(stmt.dims.len() + k));
         let body = body.substitute(&|i| (i == *index).then(|| summed.clone()));
