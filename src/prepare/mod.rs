@@ -3,6 +3,7 @@
 //!
 //! | pass | what it does | results |
 //! |---|---|---|
+//! | `axis-order` | axes of intermediate tensors come in the order in which they are read | exact |
 //! | `empty-sums` | guards that say that a sum is not over nothing go | contracts |
 //! | `inline-scatters` | tables that maps scatter into are not made, where readers may go through what is scattered | reassociates |
 //! | `unions` | a sum over a union of places is one sum for each of them | reassociates |
@@ -21,6 +22,7 @@
 //!
 //! [`on_patterns`] gives outputs patterns that are found out when a program is bound: what a kernel with sparse results begins with.
 
+mod axis_order;
 mod demand;
 mod distribute_sums;
 mod empty_sums;
@@ -86,12 +88,13 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 15] = {
+pub const PASSES: [Pass; 16] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, rewrite: Rewrite) -> Pass {
         Pass { name, exactness, rewrite }
     }
     [
+        pass("axis-order", Exact, axis_order::ordered),
         pass("empty-sums", Contracts, empty_sums::unguarded),
         pass("inline-scatters", Reassociates, inline_scatters::inlined),
         pass("unions", Reassociates, unions::separated),

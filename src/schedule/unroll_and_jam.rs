@@ -16,16 +16,17 @@
 //!
 //! **Where it is done.** Where the outer loop is the outermost one of a nest, over up to four values, or up to 16 exponents of powers that another nest has
 //! stored, and those inside are over ranges of an unknown length that do not depend on its index and hold no others but such ones and those over a
-//! few values; not where it sums up what is stored at the places of extrema, and not around sums over the places of a stride, which are
+//! few values; not around products of matrices, which fill a block of registers each, not where it sums up what is stored at the places of extrema, and not around sums over the places of a stride, which are
 //! [cut](super::split) by remainders first.
 
 use std::collections::BTreeSet;
 
 use super::beside::{joined, own_axis};
+use super::contract::Contraction;
 use super::machine::{FEW, FEW_POWERS, FEW_STATEMENTS};
 use super::powers;
 use super::unroll_outer::up_to;
-use super::vectorise::{has_fractions, literal, only_few};
+use super::vectorise::{Plan, has_fractions, literal, only_few};
 use crate::base::IndexId;
 use crate::error::Result;
 use crate::index::{Affine, Checked};
@@ -80,6 +81,9 @@ fn jammed(nest: &Nest, at: usize, powers: &BTreeSet<BufferId>) -> Checked<Option
     }
     let copies = usize::try_from(values.end().saturating_sub(*values.start()).saturating_add(1)).unwrap_or(usize::MAX);
     let is_small = size(body).saturating_mul(copies) <= FEW_STATEMENTS;
+    if Plan::of_body(body, Contraction::of(body)).interleaves() {
+        return Ok(None);
+    }
     if !is_small || after.iter().any(has_loop) || !body.iter().all(is_simple) || !by_rows(nest, *index, body) {
         return Ok(None);
     }

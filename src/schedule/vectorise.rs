@@ -130,6 +130,11 @@ impl<'a> Plan<'a> {
         chosen.unwrap_or(place.at.len().wrapping_sub(1))
     }
 
+    /// Whether iterations of some loop are interleaved.
+    pub(super) fn interleaves(&self) -> bool {
+        !self.jam.is_empty()
+    }
+
     /// How many iterations of a loop are interleaved.
     pub(super) fn jam(&self, index: IndexId, now: u32) -> u32 {
         self.jam.get(&index).copied().unwrap_or(now)

@@ -345,6 +345,7 @@ fn passes_keep_programs() {
         include_str!("../growth/groups_of_all.iv"),
         include_str!("../growth/ratings.iv"),
         include_str!("../growth/no_sooner.iv"),
+        include_str!("../prepared/axis-order.heads.iv"),
         include_str!("../prepared/distribute-sums.edges.iv"),
         include_str!("../prepared/tabulate.kernel.iv"),
         "param x : [n, m] real\nsum i < n, j < m. (sum a < n, b < m. [a <= i and j <= b] * x[a, b])^2",
