@@ -22,8 +22,8 @@ const STEPS: f64 = 3.0;
 const MORE: [&str; 2] = ["map_csr", "dilate"];
 
 /// Programs in which all places of a row but a few are alike. Tensor-SSA has a term for each place, loops have one for those that are alike.
-const ALIKE: [&str; 6] =
-    ["group_max", "groups_of_all", "hyperedges_tv", "masked_logsumexp", "segment_max", "softplus_of_all"];
+const ALIKE: [&str; 7] =
+    ["edge_conv", "group_max", "groups_of_all", "hyperedges_tv", "masked_logsumexp", "segment_max", "softplus_of_all"];
 
 /// Programs that say more pairs than there are tuples: those that a matrix less one of rank one has, places of a product that nobody reads, times that others
 /// come after.
@@ -35,15 +35,16 @@ const JOINED: &str = "group_pairs";
 /// How many times the operations a simplified derivative may take, which rather multiplies factors again than to store products of them.
 const DEARER: f64 = 2.0;
 
-/// The programs, and their values with gradients by all that is dense.
-fn functions(path: &Path) -> [Function; 2] {
+/// A program as it is and simplified, and its value with gradients by all that is dense.
+fn functions(path: &Path) -> [Function; 3] {
     let text = std::fs::read_to_string(path).expect("the file is there");
     let function = Function::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let params = function.tensor_ssa().signature.params.values();
     let wrt: Vec<String> = params.map(|param| param.name.clone()).collect();
     let wrt: Vec<&str> = wrt.iter().map(String::as_str).collect();
     let gradient = function.value_and_gradient(wrt.as_slice()).expect("it has one");
-    [function.simplify().expect("it simplifies"), gradient]
+    let simplified = function.simplify().expect("it simplifies");
+    [function, simplified, gradient]
 }
 
 /// Four entries for each place of the first axis, at random.
