@@ -20,7 +20,8 @@
 //!
 //! An element is read once if the loops of the reader are over the indices of the tensor and what its equations tell of these, as the place and
 //! the offset in a window tell what the window is seen from; or if its other loops lie further in, so that the element is read before them.
-//! Work is counted with everything that is computed in place, so a chain of cheap tensors ends at some point.
+//! Work is counted with everything that is computed in place, so a chain of cheap tensors ends at some point. What all readers have tested takes none, and a
+//! read at one of a few places, as one that wraps around at the end of an axis, takes as many choices.
 //!
 //! A tensor whose guard implies a relation over distinct `gen` indices (its *pattern*) is stored on the entries of the relation: a place for
 //! each entry, times the axes that the relation does not have. Everywhere else it is zero.
@@ -59,6 +60,8 @@ pub(super) const LOOP: u64 = 1 << 20;
 /// How many statements may be computed in place together, and how deep they may nest.
 pub(super) const MAX_INLINED: usize = 192;
 const MAX_DEPTH: usize = 32;
+/// How many statements the cases of an access may have.
+const MAX_COPIED: usize = 32;
 
 /// How a tensor is stored.
 #[derive(Clone, Debug)]
@@ -656,10 +659,13 @@ impl Plan {
             Rhs::Map { guard, function, .. } => function.work() + guard_work(guard),
             Rhs::Contract { guard, operands, .. } => {
                 let product = operands.len().saturating_sub(1) as u64;
-                let loops = match stmt.cases(&program.signature) {
-                    Some(cases) => cases as u64 - 1,
-                    None => LOOP,
-                };
+                let cases = stmt.cases(&program.signature);
+                // Each case has statements of its own, and so does each in what it reads.
+                if let Some(cases @ 2..) = cases {
+                    let copied = effort.statements.saturating_mul(cases);
+                    effort.statements = if copied > MAX_COPIED { MAX_INLINED + 1 } else { copied };
+                }
+                let loops = cases.map_or(LOOP, |cases| cases as u64 - 1);
                 product + loops + guard_work(guard)
             }
         };

@@ -9,7 +9,7 @@
 //! mention them, so the heads of a layer may be innermost in one tensor and outermost in the next.
 //!
 //! Each read at two `gen` indices of its reader wishes the axis of the outer one to come before that of the inner one. From the results back, an axis comes
-//! first before which more reads wish no other one. `sum` indices wish nothing: products are computed in blocks, however they lie.
+//! before another one if more reads wish so than the contrary; else they stay. `sum` indices wish nothing: products are computed in blocks, however they lie.
 //!
 //! **Why it is right.** A tensor with its axes in another order, read with its indices in that order, has the same elements, and sums stay as they are.
 //!
@@ -203,15 +203,25 @@ fn wish(stmt: &Stmt, order: Option<&Order>, wish: &mut dyn FnMut(VarId, (usize, 
     }
 }
 
-/// The order of axes with which wishes that some come before others are met; nothing for that which they have.
+/// The order of axes with which wishes that some come before others are met, those first that are first; nothing for that which they have.
 fn order(rank: usize, wishes: &[(usize, usize)]) -> Option<Order> {
-    let before = |a: usize, b: usize| wishes.iter().filter(|wish| **wish == (a, b)).count();
+    work::charge(wishes.len());
+    let mut counts = vec![vec![0_usize; rank]; rank];
+    for (outer, inner) in wishes {
+        counts[*outer][*inner] += 1;
+    }
     let mut left: Vec<usize> = (0..rank).collect();
     let mut order = Vec::with_capacity(rank);
-    while !left.is_empty() {
-        let is_first = |a: usize| left.iter().all(|b| before(*b, a) <= before(a, *b));
-        let at = left.iter().position(|a| is_first(*a)).unwrap_or(0);
-        order.push(left.remove(at));
+    while let Some(first) = left.first().copied() {
+        // On to one that comes before it, as long as there is one; wishes may go round.
+        let (mut axis, mut passed) = (first, BTreeSet::new());
+        while passed.insert(axis)
+            && let Some(before) = left.iter().find(|b| counts[**b][axis] > counts[axis][**b] && !passed.contains(b))
+        {
+            axis = *before;
+        }
+        left.retain(|other| *other != axis);
+        order.push(axis);
     }
     (!order.iter().copied().eq(0..rank)).then_some(order)
 }

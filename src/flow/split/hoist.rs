@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Of what is the same in all steps calls and sums are computed once. Of what is not sums are [lifted](super::super::lift): over all steps they are
-//! products of matrices. So are functions such as `exp` of what is read for the step, as many numbers as that: over all steps they run in lanes.
+//! products of matrices. So are functions such as `exp` of what is read of parameters for the step, as many numbers as that: over all steps they run in
+//! lanes.
 //! What is cheap stays in the step, where it needs no memory.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,7 +109,8 @@ pub(super) fn is_dear(stmt: &tssa::Stmt, lengths: &Lengths<'_>) -> bool {
     work(stmt, lengths) >= DEAR * lengths.points(&stmt.dims)
 }
 
-/// How many numbers each statement depends on that are read at the step: of the tensors with most of them.
+/// How many numbers of parameters each statement depends on that are read at the step: of the tensors with most of them. The states of another loop, which are
+/// kept for this one, are none of these.
 fn read_for_step(leaf: &Leaf, varies: &BTreeSet<VarId>, lengths: &Lengths<'_>) -> SideTable<VarId, f64> {
     let mut read = SideTable::new(leaf.program.stmts.len(), 0.0_f64);
     for (x, stmt) in leaf.program.stmts.iter().filter(|(x, _)| varies.contains(x)) {
@@ -117,7 +119,14 @@ fn read_for_step(leaf: &Leaf, varies: &BTreeSet<VarId>, lengths: &Lengths<'_>) -
             most = most.max(read[y]);
             is_first &= !varies.contains(&y);
         });
-        let is_read = is_first && matches!(stmt.rhs, Rhs::Contract { .. });
+        let is_given = |y: VarId| match &leaf.program.stmts[y].rhs {
+            Rhs::Input { param, .. } => leaf.taken(*param).is_none(),
+            _ => false,
+        };
+        let is_read = match &stmt.rhs {
+            Rhs::Contract { operands, .. } => is_first && operands.iter().all(|operand| is_given(operand.var)),
+            _ => false,
+        };
         read.set(x, if is_read { lengths.points(&stmt.dims) } else { most });
     }
     read
