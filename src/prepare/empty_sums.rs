@@ -48,10 +48,11 @@ pub(super) fn unguarded(program: &Program) -> Result<Cow<'_, Program>> {
     let mut builder = Builder::new(program.signature.clone());
     let outputs = builder.append_with(program, |builder, x, stmt| {
         let mut unguarded = stmt.clone();
-        if let Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } = &mut unguarded.rhs
-            && read.contains(&x)
-        {
-            *guard = Pred::True;
+        match &mut unguarded.rhs {
+            _ if !read.contains(&x) => {}
+            Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => *guard = Pred::True,
+            Rhs::Add([(p, _), (q, _)]) => (*p, *q) = (Pred::True, Pred::True),
+            Rhs::Input { .. } | Rhs::Number(_) => {}
         }
         match &mut unguarded.rhs {
             Rhs::Add(sides) => {
@@ -75,7 +76,11 @@ fn read_at_elements(program: &Program) -> BTreeSet<VarId> {
         _ => None,
     };
     let guarded = |stmt: &Stmt| {
-        let guard = guard_of(stmt).filter(|guard| !guard.is_true())?;
+        let guard = match &stmt.rhs {
+            Rhs::Add([(p, _), (q, _)]) => Some(p.clone().and(q.clone())),
+            _ => guard_of(stmt),
+        };
+        let guard = guard.filter(|guard| !guard.is_true())?;
         let is_number = stmt.dims.is_empty() && stmt.rhs.sums().is_empty();
         (is_number && guard.conjuncts().iter().all(is_of_sizes)).then_some(guard)
     };

@@ -205,6 +205,17 @@ fn passes_make_of_programs() {
     });
 }
 
+/// What is read at elements alone is computed whether there are any or not; a result keeps its test. (Simplification leaves no such test.)
+#[test]
+fn numbers_that_elements_read_have_no_test() {
+    let text =
+        "param x : [n] real\nparam c : real\nlet d = ln(c)^2\n(gen i < n. x[i]^2 / (d + exp(d)), [n >= 1] * ln(c))";
+    let pass = prepare::PASSES.iter().find(|pass| pass.name == "empty-sums").expect("there is the pass");
+    let before = compile(text).tensor_ssa().clone();
+    let tested = |program: &dyn std::fmt::Display| program.to_string().matches("[0 < n]").count();
+    assert_eq!([tested(&before), tested(&pass.apply(&before).expect("it runs"))], [4, 1]);
+}
+
 /// A function and its gradients by all parameters.
 fn with_gradients(function: Function) -> Vec<Function> {
     let names: Vec<String> = function.tensor_ssa().signature.params.values().map(|p| p.name.clone()).collect();
