@@ -111,7 +111,7 @@ fn unordered() -> Error {
     Error::bug("tensor-ssa", "an operand does not come before its user")
 }
 
-/// In more cases an access is no [access of cases](Stmt::cases).
+/// In more cases an access is none.
 const MAX_CASES: usize = 4;
 
 impl Stmt {
@@ -128,14 +128,14 @@ impl Stmt {
     }
 
     /// In how many cases the guard gives every `sum` index a value, as one that wraps around at the end of an axis is in two; nothing where it does not, or
-    /// there are more than [`MAX_CASES`].
+    /// there are more than `MAX_CASES`.
     ///
     /// ```text
     /// x[(i + 1) mod n]   ==   sum k < n. [i + 1 = k or i + 1 = k + n] * x[k]
     /// ```
     pub fn cases(&self, signature: &Signature) -> Option<usize> {
-        let Rhs::Contract { sums, guard, .. } = &self.rhs else { return Some(1) };
-        if sums.is_empty() {
+        let Rhs::Contract { guard, .. } = &self.rhs else { return Some(1) };
+        if self.has_no_loop(signature) {
             return Some(1);
         }
         let is_map = |relation| signature.is_map(relation);
