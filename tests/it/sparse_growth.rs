@@ -111,7 +111,8 @@ fn steps_are_those_of_terms() {
 fn places_that_are_alike_take_one_step() {
     for name in ALIKE.iter().chain(&SAID) {
         let path = format!("{}/tests/growth/{name}.iv", env!("CARGO_MANIFEST_DIR"));
-        for function in functions(Path::new(&path)) {
+        // As they are, some programs say all pairs.
+        for function in functions(Path::new(&path)).into_iter().skip(usize::from(SAID.contains(name))) {
             let [few, more] = [64, 256].map(|n| {
                 let inputs = fitting_entries(&function, &|_| n, &few, &mut Numbers::new(1, true));
                 iterations_of(&function, &inputs)
