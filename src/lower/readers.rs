@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::base::{Id, IndexId, SideTable, VarId};
 use crate::index::{Affine, Pred, RelationRef, Size, Var, View};
 use crate::schedule::machine::FEW;
-use crate::solver::{Facts, solution, solutions};
+use crate::solver::solution;
 use crate::tssa::{Program, Rhs, Stmt};
 
 /// A use of a tensor.
@@ -125,10 +125,7 @@ pub(super) fn is_told_by_all(program: &Program, x: VarId, p: &Pred, readers: &[&
         };
         let at = |i: IndexId| indices.get(i.index()).copied().map(Affine::index);
         let Ok(p) = p.substitute(&at) else { return false };
-        let mut facts = Facts::new();
-        user.dims.iter().chain(user.rhs.sums()).enumerate().for_each(|(k, n)| facts.range(IndexId::from_index(k), n));
-        facts.assume(&guard.alpha_normal());
-        facts.proves(&p)
+        user.facts(guard).proves(&p)
     })
 }
 
@@ -254,14 +251,7 @@ pub(super) fn solved(stmt: &Stmt, k: IndexId) -> IndexId {
     if k.index() < stmt.dims.len() {
         return k;
     }
-    let tied = |(_, _, value): (usize, IndexId, Affine)| {
-        let mut indices = value.terms().iter().filter(|(v, _)| matches!(v, Var::Index(_)));
-        match (indices.next(), indices.next()) {
-            (Some((Var::Index(i), 1 | -1)), None) if i.index() < stmt.dims.len() => Some(*i),
-            _ => None,
-        }
-    };
-    let by_one = |p: &Pred| solutions(&[k], p.conjuncts()).find_map(tied);
+    let by_one = |p: &Pred| stmt.tied(k, p.conjuncts());
     let by_some = |p: &Pred| {
         let Pred::Any(cases) = p else { return None };
         let i = by_one(cases.first()?)?;

@@ -6,6 +6,8 @@
 //! products are computed in blocks of registers; but for those over a part of a range that one of the indices tells, as rows of a triangle, or over the entries of
 //! a row of a relation, which have no blocks: the other index comes innermost, and each row is gone through once for all of its values.
 //!
+//! What is stored between counts as it will be stored, with the axis last along which it is made of neighbours.
+//!
 //! Summands are added in another order than the one that is written.
 
 use std::collections::BTreeSet;

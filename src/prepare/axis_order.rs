@@ -21,10 +21,7 @@ use std::collections::BTreeSet;
 
 use crate::base::{Id, IndexId, SideTable, VarId, work};
 use crate::error::Result;
-use crate::index::{Affine, Pred, Var};
-use crate::scalar::Number;
-use crate::solver::solutions;
-use crate::tssa::{Builder, Operand, Program, Rhs, Stmt};
+use crate::tssa::{Builder, Program, Rhs, Stmt};
 
 /// For each axis in its new order the one that it was.
 type Order = Vec<usize>;
@@ -37,65 +34,44 @@ pub(super) fn ordered(program: &Program) -> Result<Cow<'_, Program>> {
     }
     let mut builder = Builder::new(program.signature.clone());
     let outputs = builder.append_with(program, |builder, x, stmt| {
-        if matches!(stmt.rhs, Rhs::Number(_)) {
-            return builder.push(stmt);
-        }
-        let own = orders[x].as_ref();
-        let mut moved = moved(stmt, own)?;
-        match &mut moved.rhs {
-            Rhs::Add(sides) => {
-                for (_, y) in sides {
-                    *y = number(builder, *y, own)?;
-                }
-            }
-            Rhs::Map { args, .. } => {
-                for y in args {
-                    *y = number(builder, *y, own)?;
-                }
-            }
-            Rhs::Contract { operands, .. } => {
-                let Rhs::Contract { operands: before, .. } = &program.stmts[x].rhs else { return builder.push(&moved) };
+        let mut open = builder.open_stmt(stmt)?;
+        let order = orders[x].as_ref();
+        open.gens = in_order(order, &open.gens);
+        match (&mut open.rhs, &program.stmts[x].rhs) {
+            (Rhs::Contract { operands, .. }, Rhs::Contract { operands: before, .. }) => {
                 for (operand, before) in operands.iter_mut().zip(before) {
-                    if let Some(order) = &orders[before.var] {
-                        operand.indices = order.iter().filter_map(|k| operand.indices.get(*k).copied()).collect();
-                    }
+                    operand.indices = in_order(orders[before.var].as_ref(), &operand.indices);
                 }
             }
-            Rhs::Input { .. } | Rhs::Number(_) => {}
+            (Rhs::Add([(_, y), (_, z)]), _) => (*y, *z) = (number(builder, *y, order)?, number(builder, *z, order)?),
+            (Rhs::Map { args, .. }, _) => {
+                for y in args {
+                    *y = number(builder, *y, order)?;
+                }
+            }
+            _ => {}
         }
-        builder.push(&moved)
+        builder.close(open)
     })?;
     Ok(Cow::Owned(builder.finish(outputs).prune()?))
 }
 
-/// A statement with its `gen` indices in another order.
-fn moved(stmt: &Stmt, order: Option<&Order>) -> Result<Stmt> {
-    let Some(order) = order else { return Ok(stmt.clone()) };
-    let name = |i: IndexId| order.iter().position(|k| *k == i.index()).map_or(i, IndexId::from_index);
-    let pred = |p: &Pred| p.substitute(&|i| Some(Affine::index(name(i))));
-    let rhs = match &stmt.rhs {
-        Rhs::Number(Number::Index(a)) => Rhs::Number(Number::Index(a.substitute(&|i| Some(Affine::index(name(i))))?)),
-        Rhs::Add([(p, x), (q, y)]) => Rhs::Add([(pred(p)?, *x), (pred(q)?, *y)]),
-        Rhs::Map { guard, function, args } => Rhs::Map { guard: pred(guard)?, function: *function, args: args.clone() },
-        Rhs::Contract { sums, guard, operands } => {
-            let renamed = |x: &Operand| Operand { var: x.var, indices: x.indices.iter().map(|i| name(*i)).collect() };
-            Rhs::Contract { sums: sums.clone(), guard: pred(guard)?, operands: operands.iter().map(renamed).collect() }
-        }
-        rhs => rhs.clone(),
-    };
-    Ok(Stmt { dims: order.iter().filter_map(|k| stmt.dims.get(*k).cloned()).collect(), rhs })
+/// What there is for each axis, in another order of the axes.
+fn in_order<T: Clone>(order: Option<&Order>, axes: &[T]) -> Vec<T> {
+    match order {
+        Some(order) => order.iter().filter_map(|k| axes.get(*k).cloned()).collect(),
+        None => axes.to_vec(),
+    }
 }
 
 /// An operand along the axes of a statement: a number for each element is written with these in their order.
 fn number(builder: &mut Builder, x: VarId, order: Option<&Order>) -> Result<VarId> {
-    let stmt = builder.stmt(x);
-    match (&stmt.rhs, order) {
-        (Rhs::Number(_), Some(order)) => {
-            let moved = moved(&stmt.clone(), Some(order))?;
-            builder.push(&moved)
-        }
-        _ => Ok(x),
+    if order.is_none() || !matches!(builder.stmt(x).rhs, Rhs::Number(_)) {
+        return Ok(x);
     }
+    let mut open = builder.open(x)?;
+    open.gens = in_order(order, &open.gens);
+    builder.close(open)
 }
 
 /// The tensors that have their axes in common.
@@ -172,25 +148,11 @@ fn wish(stmt: &Stmt, order: Option<&Order>, wish: &mut dyn FnMut(VarId, (usize, 
     let Rhs::Contract { guard, operands, .. } = &stmt.rhs else { return };
     let rank = stmt.dims.len();
     let place = |k: usize| order.map_or(Some(k), |order| order.iter().position(|axis| *axis == k));
-    // An equation ties a `sum` index to a `gen` index, up to a shift.
-    let tied = |i: IndexId| {
-        if i.index() < rank {
-            return Some(i.index());
-        }
-        solutions(&[i], guard.conjuncts()).find_map(|(_, _, value)| {
-            let mut indices = value.terms().iter().filter_map(|(v, k)| match v {
-                Var::Index(j) => Some((j.index(), *k)),
-                _ => None,
-            });
-            match (indices.next(), indices.next()) {
-                (Some((j, 1 | -1)), None) if j < rank => Some(j),
-                _ => None,
-            }
-        })
-    };
+    let tied = |i: IndexId| if i.index() < rank { Some(i) } else { stmt.tied(i, guard.conjuncts()) };
     for operand in operands {
         work::charge(1 + operand.indices.len());
-        let places: Vec<Option<usize>> = operand.indices.iter().map(|i| tied(*i).and_then(place)).collect();
+        let places: Vec<Option<usize>> =
+            operand.indices.iter().map(|i| tied(*i).and_then(|i| place(i.index()))).collect();
         for (a, outer) in places.iter().enumerate() {
             for (b, inner) in places.iter().enumerate() {
                 if let (Some(outer), Some(inner)) = (outer, inner)

@@ -24,7 +24,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::base::{Id, IndexId, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Pred, Size};
-use crate::solver::Facts;
 use crate::tssa::{Builder, Program, Rhs, Stmt};
 
 /// How many sums are added up at most.
@@ -100,12 +99,7 @@ fn read_at_elements(program: &Program) -> BTreeSet<VarId> {
         }
         for (x, guard) in read {
             let Some(asked) = found.get(&x) else { continue };
-            let mut facts = Facts::new();
-            stmt.dims.iter().chain(stmt.rhs.sums()).enumerate().for_each(|(k, n)| {
-                facts.range(IndexId::from_index(k), n);
-            });
-            facts.assume(&guard.alpha_normal());
-            if !facts.proves(asked) {
+            if !stmt.facts(&guard).proves(asked) {
                 found.remove(&x);
             }
         }
@@ -176,12 +170,7 @@ fn is_empty_sum(p: &Pred, stmt: &Stmt) -> bool {
     }
     // What `exists` binds has names that no other index has, inside of each other too.
     let (p, guard) = (p.alpha_normal(), guard.alpha_normal());
-    let term = LazyCell::new(|| {
-        let mut facts = Facts::new();
-        stmt.dims.iter().chain(sums).enumerate().for_each(|(k, n)| facts.range(IndexId::from_index(k), n));
-        facts.assume(&guard);
-        facts
-    });
+    let term = LazyCell::new(|| stmt.facts(&guard));
     let holds = |p: &Pred| {
         let p = p.alpha_normal();
         guard.conjuncts().contains(&p) || term.proves(&p)

@@ -16,8 +16,8 @@
 //!
 //! **Where it is done.** Where the outer loop is the outermost one of a nest, over up to four values, or up to 16 exponents of powers that another nest has
 //! stored, and those inside are over ranges of an unknown length that do not depend on its index and hold no others but such ones and those over a
-//! few values; not around products of matrices, which fill a block of registers each, not where it sums up what is stored at the places of extrema, and not around sums over the places of a stride, which are
-//! [cut](super::split) by remainders first.
+//! few values; not around products of matrices, each of which fills a block of registers, not where it sums up what is stored at the places of extrema,
+//! and not around sums over the places of a stride, which are [cut](super::split) by remainders first.
 
 use std::collections::BTreeSet;
 
@@ -81,10 +81,10 @@ fn jammed(nest: &Nest, at: usize, powers: &BTreeSet<BufferId>) -> Checked<Option
     }
     let copies = usize::try_from(values.end().saturating_sub(*values.start()).saturating_add(1)).unwrap_or(usize::MAX);
     let is_small = size(body).saturating_mul(copies) <= FEW_STATEMENTS;
-    if Plan::of_body(body, Contraction::of(body)).interleaves() {
+    if !is_small || after.iter().any(has_loop) || !body.iter().all(is_simple) || !by_rows(nest, *index, body) {
         return Ok(None);
     }
-    if !is_small || after.iter().any(has_loop) || !body.iter().all(is_simple) || !by_rows(nest, *index, body) {
+    if Plan::of_body(body, Contraction::of(body)).interleaves() {
         return Ok(None);
     }
     let mut names = Fresh::after(&nest.body);

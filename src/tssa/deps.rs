@@ -6,11 +6,12 @@
 use std::collections::BTreeSet;
 
 use super::data::{Operand, Output, Program, Rhs, Stmt};
+use super::exchanges::ranges;
 use crate::base::dot::Graph;
 use crate::base::{Arena, Id, IndexId, ParamId, SideTable, VarId};
 use crate::error::{Error, Result};
-use crate::index::{Pred, RelationRef};
-use crate::solver::{Relations, are_determined};
+use crate::index::{Pred, RelationRef, Var};
+use crate::solver::{Facts, Relations, are_determined, solutions};
 use crate::ty::{RelationKind, Signature};
 
 impl Program {
@@ -156,6 +157,22 @@ impl Stmt {
         let open = self.sum_indices();
         let all = cases.iter().all(|case| are_determined(&open, case.iter().copied(), &is_map));
         all.then_some(cases.len())
+    }
+
+    /// What is known at its indices where a guard holds.
+    pub(crate) fn facts(&self, guard: &Pred) -> Facts {
+        Facts::new().under(&ranges(self.dims.iter().chain(self.rhs.sums())), [&guard.alpha_normal()])
+    }
+
+    /// The `gen` index that an equation among some conjuncts ties a `sum` index to, up to a shift.
+    pub(crate) fn tied(&self, k: IndexId, conjuncts: &[Pred]) -> Option<IndexId> {
+        solutions(&[k], conjuncts).find_map(|(_, _, value)| {
+            let mut indices = value.terms().iter().filter(|(v, _)| matches!(v, Var::Index(_)));
+            match (indices.next(), indices.next()) {
+                (Some((Var::Index(i), 1 | -1)), None) if i.index() < self.dims.len() => Some(*i),
+                _ => None,
+            }
+        })
     }
 
     fn sum_indices(&self) -> Vec<IndexId> {

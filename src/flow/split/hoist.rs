@@ -6,8 +6,7 @@
 //!
 //! Of what is the same in all steps calls and sums are computed once. Of what is not sums are [lifted](super::super::lift): over all steps they are
 //! products of matrices. So are functions such as `exp` of what is read of parameters for the step, as many numbers as that: over all steps they run in
-//! lanes.
-//! What is cheap stays in the step, where it needs no memory.
+//! lanes. What is cheap stays in the step, where it needs no memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 

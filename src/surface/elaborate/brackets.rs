@@ -161,6 +161,22 @@ impl Elaborator<'_> {
                 return None;
             }
         }
+        if let Some(axes) = axes {
+            return self.at_each(axes, &[a, b], "select", span, |this, elements| {
+                let [a, b] = <[TermId; 2]>::try_from(elements).ok()?;
+                this.branches([(p, a), (q, b)], span, |this, [a, b]| this.push(Term::Add(a, b), span))
+            });
+        }
+        self.branches([(p, a), (q, b)], span, |this, [a, b]| this.either(a, b, at, span))
+    }
+
+    /// `[p] * a + [q] * b`, put together by `add`. A branch that is the literal 0 is what the other one leaves there.
+    fn branches(
+        &mut self,
+        [(p, a), (q, b)]: [(Pred, TermId); 2],
+        span: Span,
+        add: impl FnOnce(&mut Self, [TermId; 2]) -> Option<TermId>,
+    ) -> Option<TermId> {
         let is_zero = |x: TermId| matches!(self.program.terms[x], Term::Number(Number::Literal(n)) if n.to_bits() == 0);
         let alone = match (is_zero(a), is_zero(b)) {
             (false, true) => Some((p.clone(), a)),
@@ -169,24 +185,11 @@ impl Elaborator<'_> {
         };
         if let Some((guard, body)) = alone {
             self.left_out = true;
-            return match axes {
-                Some(axes) => self.at_each(axes, &[body], "select", span, |this, elements| {
-                    this.push(Term::Iverson { guard, body: *elements.first()? }, span)
-                }),
-                None => self.push(Term::Iverson { guard, body }, span),
-            };
-        }
-        if let Some(axes) = axes {
-            return self.at_each(axes, &[a, b], "select", span, |this, elements| {
-                let [a, b] = <[TermId; 2]>::try_from(elements).ok()?;
-                let a = this.push(Term::Iverson { guard: p, body: a }, span)?;
-                let b = this.push(Term::Iverson { guard: q, body: b }, span)?;
-                this.push(Term::Add(a, b), span)
-            });
+            return self.push(Term::Iverson { guard, body }, span);
         }
         let a = self.push(Term::Iverson { guard: p, body: a }, span)?;
         let b = self.push(Term::Iverson { guard: q, body: b }, span)?;
-        self.either(a, b, at, span)
+        add(self, [a, b])
     }
 
     /// Begins the first branch of a choice whose condition is known.
