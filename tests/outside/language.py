@@ -14,7 +14,7 @@ A term is a tuple whose head names its kind:
     ('cmp', op, e, e)                     a comparison as a number
     ('iv', p, e)                          a bracket
     ('select', p, e, e)
-    ('sum', i, extent, e) ('max', ..) ('min', ..) ('gen', ..)
+    ('sum', i, extent, e) ('sum', i, extent, ('iv', i < end, e), 'ends') ('max', ..) ('min', ..) ('gen', ..)
     ('place', 'argmax', i, extent, e)     a place as a number
     ('let', name, term, term) ('pair', term, term) ('fst', term) ('snd', term)
 
@@ -248,6 +248,11 @@ def plain(e):
             return f"[{pred_text(e[1])}] * {t(e[2], POWER)}", PRODUCT
         case "select":
             return f"select({pred_text(e[1])}, {t(e[2])}, {t(e[3])})", ATOM
+        case "sum" if e[4:] == ("ends",) and e[3][0] == "iv":
+            # The same as a range that ends at what is found.
+            (_, (order, _, end), body) = e[3]
+            sign = {"lt": "<", "le": "<="}[order]
+            return f"let end{e[1]} = {ix_text(end)} in sum {e[1]} {sign} end{e[1]}. {t(body)}", OPEN
         case "sum" | "max" | "min" | "gen":
             return f"{kind} {e[1]} < {ix_text(e[2])}. {t(e[3])}", OPEN
         case "place":

@@ -157,7 +157,7 @@ class Shapes:
         shapes = [
             self.nearest, self.nearest, self.places_of_rows, self.best_of_rows, self.counted_by_place, self.divided, self.divided, self.powers,
             self.union, self.union, self.joint, self.histogram, self.histogram, self.shifted, self.corners, self.windows, self.windows, self.pooled, self.stencil,
-            self.columns, self.columns, self.normalised, self.pairs, self.pairs, self.growing, self.matrices, self.triangle, self.gathered, self.exists,
+            self.columns, self.columns, self.normalised, self.pairs, self.pairs, self.growing, self.ends, self.matrices, self.triangle, self.gathered, self.exists,
             self.entries, self.alike, self.alike, self.softmax, self.few_columns, self.rotated, self.masked, self.joined,
         ]  # fmt: skip
         return self.r.choice(shapes)()
@@ -442,6 +442,15 @@ class Shapes:
             return (n,), self.over("gen", (n,), lambda i: self.each(self.over("sum", (n,), lambda j: ("iv", order(*i, *j), self.each(get(x, *j))))))
         x = self.tensor(n, m)
         return (n, m), self.over("gen", (n, m), lambda p: self.over("sum", (n,), lambda j: ("iv", order(p[0], *j), self.each(get(x, *j, p[1])))))
+
+    def ends(self):
+        """Sums over ranges that end at the target of a map, which depends on what is around or not."""
+        n, m = self.size(), self.size()
+        f, j, order = self.map(n, m), self.fresh("j"), self.r.choice(["lt", "le"])
+        x, w = self.tensor(n, m), self.tensor(m)
+        read = self.r.choice([lambda i: mul(get(x, i, name_ix(j)), get(w, name_ix(j))), lambda i: self.each(get(w, name_ix(j)))])
+        one = lambda i: ("sum", j, m, ("iv", (order, name_ix(j), ix(0, (1, ("map", f, (i,))))), read(i)), "ends")
+        return (n,), self.over("gen", (n,), lambda i: self.each(one(*i)))
 
     def matrices(self):
         n, m, k = self.size(), self.size(), self.few() if self.chance(0.3) else self.size()

@@ -222,30 +222,33 @@ impl<'a> Elaborator<'a> {
 
     /// The largest value of an end of a range that is made of indices. An index of a binder that is alone stands for its own range.
     pub(super) fn largest_end(&self, bound: &Affine) -> Option<Size> {
-        let mut complete = true;
-        let largest = bound.replace(&mut |v| {
+        // Where a map is asked, and so where an index is found, does not say which values come of it.
+        let mut largest = Affine::constant(bound.offset());
+        for (v, k) in bound.terms() {
             let extent = match v {
-                Var::Size(_) => return Ok(None),
-                Var::Index(index) => self.knowledge.extent(*index).cloned(),
-                Var::Apply(application) => super::bounds::shape(&self.program, application.map).pop(),
+                Var::Size(_) => None,
+                Var::Index(index) => Some(self.knowledge.extent(*index).cloned()?),
+                Var::Apply(application) => Some(super::bounds::shape(&self.program, application.map).pop()?),
             };
-            let Some(extent) = extent else {
-                complete = false;
-                return Ok(None);
+            let most = match extent {
+                None => Affine::from_terms([(v.clone(), 1)], 0).ok()?,
+                Some(extent) => {
+                    let last = extent.add_constant(-1).ok()?;
+                    // An axis that an index is found on has a place, but no size says so.
+                    let some = Pred::non_negative(last.clone());
+                    let alone = bound.as_index().is_some_and(|i| {
+                        !self.is_stand_in(i) || self.knowledge.prove(&self.program, &some) != Proof::Known
+                    });
+                    match k {
+                        1 if alone => extent,
+                        1.. => last,
+                        _ => continue,
+                    }
+                }
             };
-            let last = extent.add_constant(-1)?;
-            // An axis that an index is found on has a place, but no size says so.
-            let some = Pred::non_negative(last.clone());
-            let alone = bound
-                .as_index()
-                .is_some_and(|i| !self.is_stand_in(i) || self.knowledge.prove(&self.program, &some) != Proof::Known);
-            match bound.coefficient(v) {
-                1 if alone => Ok(Some(extent)),
-                1.. => Ok(Some(last)),
-                _ => Ok(Some(Affine::constant(0))),
-            }
-        });
-        largest.ok().filter(|_| complete)
+            largest = largest.add(&most.scale(*k).ok()?).ok()?;
+        }
+        Some(largest)
     }
 
     /// What a name or a quotient means in a size.
