@@ -512,7 +512,12 @@ impl Function {
         Ok(Certificate { bound: certificate.bound.under_loops(depth), ..certificate })
     }
 
-    /// The same function with no more work. Derivatives come simplified.
+    /// Whether it is a program as it was written, no derivative, and not simplified.
+    pub(crate) fn is_written(&self) -> bool {
+        self.source.is_some()
+    }
+
+    /// The same function with no more work. Derivatives come simplified, and kernels run what this gives.
     ///
     /// ```
     /// # use iverson::Function;

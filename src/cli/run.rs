@@ -93,7 +93,8 @@ fn evaluate_with(arguments: &Arguments, reader: &Reader) -> Outcome {
     let mut stages = Stages::new();
     let options = arguments.simplification.options(&program.signature)?;
     let request = arguments.derivative.request(&program.signature, options.clone())?;
-    if request.is_none() {
+    let by_kernel = arguments.engine.map_or(arguments.takes_kernel(), |engine| engine != EngineName::Reference);
+    if request.is_none() && !by_kernel {
         arguments.simplification.unused()?;
     }
     let given = !arguments.derivative.given.is_empty();
@@ -119,7 +120,16 @@ fn evaluate_with(arguments: &Arguments, reader: &Reader) -> Outcome {
         read_seeds(&mut inputs, &derived.function.tensor_ssa().signature, &derived.added, &arguments.seeds)?;
     }
     make_directory(arguments)?;
-    let function = derived.as_ref().map_or(&primal, |derived| &derived.function);
+    // Kernels run programs simplified, the reference as they are written.
+    let simplified = match (&derived, &options) {
+        (None, Some(options)) if by_kernel => {
+            let simplification = primal.simplify_with(options)?;
+            tell(&simplification.report, Some(options));
+            Some(simplification.function)
+        }
+        _ => None,
+    };
+    let function = derived.as_ref().map_or(simplified.as_ref().unwrap_or(&primal), |derived| &derived.function);
     let matrix = derived.as_ref().filter(|derived| !derived.blocks.is_empty()).map(|derived| {
         let name = match request.as_ref().map(|request| request.mode) {
             Some(Mode::Hessian) => "hessian",
@@ -152,6 +162,11 @@ impl Arguments {
             return Err(Error::Request(message.to_owned()));
         }
         Ok(())
+    }
+
+    /// Whether a kernel runs where no engine is asked for.
+    fn takes_kernel(&self) -> bool {
+        !self.sparse.is_empty() || self.memory.is_some()
     }
 }
 
@@ -201,8 +216,7 @@ fn results(
 ) -> std::result::Result<Results, Failure> {
     let kernels = match arguments.engine {
         Some(EngineName::Reference) => None,
-        None => (matrix.is_some() || !arguments.sparse.is_empty() || arguments.memory.is_some())
-            .then_some(Engine::Interpreter),
+        None => (matrix.is_some() || arguments.takes_kernel()).then_some(Engine::Interpreter),
         Some(EngineName::Interpreter) => Some(Engine::Interpreter),
         Some(EngineName::Native) => Some(Engine::Native),
     };
@@ -282,7 +296,7 @@ fn document(results: &Results, written: &[String], counts: &[(&str, Counts)]) ->
 
 /// Runs a kernel that stores some parameters and results in single precision, and some results as sparse tensors.
 fn stored(function: &Function, inputs: &mut Inputs, arguments: &Arguments, engine: Engine) -> Result<Results> {
-    let kernel = function.kernel(inputs).single(&arguments.single).sparse(&arguments.sparse).engine(engine);
+    let kernel = function.kernel(inputs).as_written().single(&arguments.single).sparse(&arguments.sparse).engine(engine);
     let kernel = match arguments.limit {
         Some(limit) => kernel.limit(limit),
         None => kernel,

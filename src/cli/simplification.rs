@@ -14,7 +14,7 @@ use super::{Derivative, Failure, Reader};
 /// How to simplify.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct SimplifyArguments {
-    /// Leave derivatives as the rules of differentiation give them.
+    /// Leave derivatives as the rules of differentiation give them, and programs that run as kernels as they are written.
     #[arg(long, conflicts_with_all = ["strict", "hints", "effort", "nodes", "rounds", "matches", "work"])]
     no_simplify: bool,
     /// Simplify by rules that keep every bit, up to the order of factors and terms.

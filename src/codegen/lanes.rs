@@ -359,3 +359,26 @@ fn attains<const N: usize>(x: V<N>, best: f64) -> bool {
     }
     x.0.iter().any(|x| *x == best || x.is_nan())
 }
+
+/// Whether a lane is not 0.
+#[inline(always)]
+fn some<const N: usize>(x: V<N>) -> bool {
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
+    if N == 8 {
+        return unsafe {
+            use core::arch::x86_64::*;
+            let x: __m512d = core::mem::transmute_copy(&x);
+            _mm512_cmp_pd_mask::<_CMP_NEQ_UQ>(x, _mm512_setzero_pd()) != 0
+        };
+    }
+    #[cfg(all(target_arch = "x86_64", target_feature = "avx2", not(target_feature = "avx512f")))]
+    if N == 8 {
+        return unsafe {
+            use core::arch::x86_64::*;
+            let [x, y]: [__m256d; 2] = core::mem::transmute_copy(&x);
+            let [x, y] = [x, y].map(|x| _mm256_cmp_pd::<_CMP_NEQ_UQ>(x, _mm256_setzero_pd()));
+            _mm256_movemask_pd(_mm256_or_pd(x, y)) != 0
+        };
+    }
+    x.0.iter().any(|x| *x != 0.0)
+}

@@ -9,6 +9,7 @@
 
 mod apart;
 mod calls;
+mod chosen;
 mod extrema;
 mod if_conversion;
 mod in_lanes;
@@ -122,6 +123,8 @@ pub(super) struct Emitter<'a> {
     pub private: &'a BTreeMap<BufferId, usize>,
     /// Tests that become choices.
     conversion: Conversion,
+    /// Calls that are made where some lane asks for them, with what tells.
+    chosen: BTreeMap<RealId, RealId>,
     shared: Shared,
     /// Whether the outermost parallel loop is cut into parts.
     parts: bool,
@@ -157,6 +160,7 @@ impl<'a> Emitter<'a> {
             targets: Vec::new(),
             private,
             conversion: Conversion::default(),
+            chosen: BTreeMap::new(),
             shared: Shared::default(),
             parts: false,
             apart: BTreeSet::new(),
@@ -182,6 +186,7 @@ impl<'a> Emitter<'a> {
     pub fn nest(&mut self, k: usize, nest: &Nest, target: Target) -> Result<()> {
         self.parts = parallel_parts(nest);
         self.conversion = Conversion::of(self.program, nest);
+        self.chosen = chosen::chosen(nest);
         self.shared = Shared::of(nest);
         self.apart = apart::apart(nest);
         self.spare = Fresh::after(&nest.body).fresh_real();
@@ -348,7 +353,11 @@ impl<'a> Emitter<'a> {
                 self.begin(real, wide, &copies);
                 for copy in copies {
                     self.ask(real, wide, copy)?;
-                    let text = format!("let {} = {};", self.name(*r, copy), self.real(real, wide, copy)?);
+                    let mut text = self.real(real, wide, copy)?;
+                    if let Some(test) = self.chosen.get(r) {
+                        text = self.where_asked(*test, &text, wide, copy);
+                    }
+                    let text = format!("let {} = {text};", self.name(*r, copy));
                     self.line(&text);
                 }
             }
@@ -391,6 +400,14 @@ impl<'a> Emitter<'a> {
             Stmt::Tuple(..) => return Err(Error::bug(PASS, "a pattern is found out by the interpreter")),
         }
         Ok(())
+    }
+
+    /// What is computed where a number is not 0, in some lane, else 0.
+    fn where_asked(&self, test: RealId, text: &str, wide: bool, copy: Copy) -> String {
+        let read = self.read(test, false, copy);
+        let asked = if self.wide.contains(&test) { format!("some({read})") } else { format!("{read} != 0.0") };
+        let zero = self.lanes.filter(|_| wide).map_or("0.0".to_owned(), |lanes| format!("all::<{}>(0.0)", lanes.width()));
+        format!("if {asked} {{ {text} }} else {{ {zero} }}")
     }
 
     /// Notes what is known of an index if it is a place in bins.

@@ -125,6 +125,8 @@ impl Function {
     /// The program as a kernel for the sizes and relations of inputs, which [`KernelBuilder::build`] makes: with parameters that stay the same, in
     /// single precision, on threads of its own, as the builder is told.
     ///
+    /// It runs the program [simplified](Function::simplify), as derivatives come, if it is not told to run it [as written](KernelBuilder::as_written).
+    ///
     /// A Jacobian, a Hessian or a Gauss-Newton matrix is stored sparse, matrices in CSR and others in COO format: the patterns are found out when
     /// the kernel is built, [`Kernel::outputs`] has them, and calls compute the numbers of their entries. [`Function::dense`] is for dense results.
     ///
@@ -153,10 +155,11 @@ impl Function {
             threads: None,
             limit: None,
             memory: None,
+            as_written: false,
         }
     }
 
-    /// The results for some inputs, by the interpreter. Whoever evaluates a function often binds a [kernel](Function::kernel) once.
+    /// The results for some inputs, of the program as it is, by the interpreter. Whoever evaluates a function often binds a [kernel](Function::kernel) once.
     ///
     /// ```
     /// use iverson::prelude::*;
@@ -169,7 +172,7 @@ impl Function {
     /// # Errors
     /// Those of [`KernelBuilder::build`].
     pub fn eval(&self, inputs: &Inputs) -> Result<Results> {
-        self.kernel(inputs).engine(Engine::Interpreter).build()?.call(inputs)
+        self.kernel(inputs).as_written().engine(Engine::Interpreter).build()?.call(inputs)
     }
 
     /// The program as a kernel of which some results, tensors of reals, are sparse: their patterns follow from guards, relations and the
@@ -232,6 +235,7 @@ pub struct KernelBuilder<'f> {
     threads: Option<usize>,
     limit: Option<u64>,
     memory: Option<u64>,
+    as_written: bool,
 }
 
 impl KernelBuilder<'_> {
@@ -270,6 +274,24 @@ impl KernelBuilder<'_> {
     /// found out when the kernel is built.
     pub fn sparse(mut self, names: impl Names) -> Self {
         add(&mut self.sparse, names);
+        self
+    }
+
+    /// Runs the sums and products of the program text, in the loops that follow from them, and none that are equal to them.
+    ///
+    /// ```
+    /// use iverson::prelude::*;
+    ///
+    /// let mass = Function::parse("param x : [n] real\nsum i < n, j < n. x[i] * x[j]")?;
+    /// let mut inputs = inputs! { "x" => vec![1.0; 100_000] };
+    /// // All pairs are more than a call may go through, and the square of the sum is not.
+    /// let [kernel, written] = [mass.kernel(&inputs), mass.kernel(&inputs).as_written()].map(|kernel| kernel.limit(1_000_000).build());
+    /// assert_eq!(kernel?.call(&inputs)?["value"].as_scalar(), Some(1e10));
+    /// assert!(written?.call(&inputs).is_err());
+    /// # Ok::<(), iverson::Error>(())
+    /// ```
+    pub fn as_written(mut self) -> Self {
+        self.as_written = true;
         self
     }
 
@@ -320,6 +342,9 @@ impl KernelBuilder<'_> {
     /// Those of [`Kernel::bind_with_constants`]; [`Error::Request`](crate::Error::Request) for names that neither parameters nor results have,
     /// for results that cannot be sparse, for threads that cannot be started, and for a budget of [memory](KernelBuilder::memory) that is too small.
     pub fn build(mut self) -> Result<Kernel> {
+        if !self.as_written && self.function.is_written() {
+            self.function = Cow::Owned(self.function.simplify()?);
+        }
         let mut notes = Vec::new();
         if let Some(bytes) = self.memory {
             let inputs = self.rounded_inputs();

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `plan` | which tensors are stored, dense or on the entries of a relation |
 //! | `again` | which large tensors are made again for each reader |
+//! | `arguments` | which sums are stored for the functions that are taken of them |
 //! | `readers` | who reads a tensor, where, and how often |
 //! | `straight` | how much work an element is where it is computed in place |
 //! | `support` | where the elements of a tensor may be other than 0 |
@@ -44,6 +45,7 @@
 //! occur in Tensor-SSA. The nesting of inlined tensors is limited, so recursion is.
 
 mod again;
+mod arguments;
 mod element;
 mod guard;
 mod matrix_order;

@@ -14,7 +14,7 @@
 //! | of little arithmetic on one tensor as large that is stored, and on rows and columns, read once by each of several | computed there, again for each |
 //! | a sum for each row that this takes | stored |
 //! | too large to be nested into others | stored |
-//! | a sum of which a function such as `exp` is taken | stored, so that the function runs in lanes |
+//! | what a function such as `exp` is taken of, if it has a sum | stored, so that the function runs in lanes; or the sum, if it has fewer axes |
 //! | numbers that tell a place | stored, so that the place is loaded |
 //! | anything else | stored, since it would be computed again |
 //!
@@ -145,8 +145,8 @@ pub(super) fn plan(program: &Program) -> Result<Plan> {
     let readers = Readers::of(program, &live);
     let (mut again, mut beside) = (BTreeSet::new(), BTreeSet::new());
     loop {
-        plan.decide(program, &live, &readers, (&again, &beside))?;
-        let found = computed_again(program, &plan);
+        let mut found = plan.decide(program, &live, &readers, (&again, &beside))?;
+        found.extend(computed_again(program, &plan));
         let stored = computed_beside(program, &plan);
         if found.is_empty() && stored.is_empty() {
             return Ok(plan);
@@ -192,15 +192,16 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Decides anew: one forward loop, operands first.
+    /// Decides anew: one forward loop, operands first. What else should have been stored.
     fn decide(
         &mut self,
         program: &Program,
         live: &SideTable<VarId, bool>,
         uses: &Readers,
         (again, beside): (&BTreeSet<VarId>, &BTreeSet<VarId>),
-    ) -> Result<()> {
+    ) -> Result<BTreeSet<VarId>> {
         let len = program.stmts.len();
+        let mut apart = BTreeSet::new();
         self.placements = SideTable::new(len, Placement::Dead);
         self.work = SideTable::new(len, 0);
         self.buffers = Arena::new();
@@ -230,7 +231,11 @@ impl Plan {
                         && efforts[*arg].work >= LOOP
                         && !self.is_made_alone(program, *arg, &outside)
                     {
-                        self.store_operand(program, *arg, &mut efforts, |stored| Decision::Argument { stored });
+                        match self.sums_of_fewer_axes(program, *arg, &efforts) {
+                            Some(sums) => apart.extend(sums),
+                            None => self
+                                .store_operand(program, *arg, &mut efforts, |stored| Decision::Argument { stored }),
+                        }
                     }
                 }
             }
@@ -280,7 +285,7 @@ impl Plan {
                 }
             }
         }
-        Ok(())
+        Ok(apart)
     }
 }
 

@@ -1,9 +1,10 @@
-//! Powers whose exponents have become literals are products.
+//! Powers whose exponents have become literals are products, with a square root.
 //!
 //! ```text
 //! r0 = real(2)                        r1 = x^2
 //! r1 = pow(x, r0)            ==       r2 = r1 * x
-//! r2 = pow(x, 3)
+//! r2 = pow(x, 3)                      r3 = r2 * sqrt(x)
+//! r3 = pow(x, 3.5)
 //! ```
 //!
 //! The exponents of a polynomial, `sum k < 4. c[k] * x[i]^k`, are indices until its loop is [unrolled](super::unroll). A function of two numbers takes
@@ -12,18 +13,22 @@
 //! **Why it is right.** `x^0` is 1 and `x^1` is `x`, whatever `x` is. A product of `k` factors is rounded `k - 1` times, as literal powers of the
 //! language are; with the power below at hand these are its roundings and one more.
 //!
-//! **Where it is done.** For whole exponents of at most 64 in size, as for more of them the roundings add up.
+//! Half a power is a square root, but at two numbers: `pow(-0, 0.5)` is +0, so 0 is added before, and `pow(-inf, 0.5)` is the infinity, so it is chosen
+//! there.
+//!
+//! **Where it is done.** For whole exponents of at most 64 in size, as for more of them the roundings add up, and for halves of at most 16.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::quotients::binary;
 use super::unroll::needed;
 use crate::error::Result;
-use crate::loops::{Decision, Program, Real, RealId, Stmt};
-use crate::scalar::{Function, Op, Primitive};
+use crate::loops::{Decision, Fresh, Program, Real, RealId, Stmt};
+use crate::scalar::{Comparison, Function, Op, Primitive};
 
-/// The largest exponent of a product.
+/// The largest exponent of a product, and of one with a square root.
 const MOST: f64 = 64.0;
+const MOST_HALF: f64 = 16.0;
 
 /// Multiplies powers out.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -36,7 +41,8 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
                 }
             });
         }
-        let found = body(&mut nest.body, &literals, &mut BTreeMap::new());
+        let mut names = Fresh::after(&nest.body);
+        let found = body(&mut nest.body, &literals, &mut BTreeMap::new()) + halves(&mut nest.body, &literals, &mut names);
         if found > 0 {
             nest.decisions.push(Decision::Powers { powers: found });
         }
@@ -78,10 +84,81 @@ fn body(body: &mut Vec<Stmt>, literals: &BTreeMap<RealId, f64>, known: &mut BTre
         }
     }
     if found > 0 {
-        let is_literal = |stmt: &Stmt| matches!(stmt, Stmt::Define(_, real) if literal(real).is_some());
-        *body = needed(std::mem::take(body), |stmt| !is_literal(stmt));
+        leave_out_literals(body);
     }
     found
+}
+
+/// Leaves out literals that nobody reads.
+fn leave_out_literals(body: &mut Vec<Stmt>) {
+    let is_literal = |stmt: &Stmt| matches!(stmt, Stmt::Define(_, real) if literal(real).is_some());
+    *body = needed(std::mem::take(body), |stmt| !is_literal(stmt));
+}
+
+/// Makes roots of powers in a body whose exponents are a half more than whole numbers; how many.
+fn halves(body: &mut Vec<Stmt>, literals: &BTreeMap<RealId, f64>, names: &mut Fresh) -> usize {
+    let mut found = 0;
+    let mut out = Vec::with_capacity(body.len());
+    for mut stmt in std::mem::take(body) {
+        match &mut stmt {
+            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
+                found += halves(body, literals, names);
+            }
+            Stmt::Define(r, real) => {
+                if let Some((x, e)) = half_power(real, literals) {
+                    root(*r, x, e, names, &mut out);
+                    found += 1;
+                    continue;
+                }
+            }
+            _ => {}
+        }
+        out.push(stmt);
+    }
+    *body = out;
+    if found > 0 {
+        leave_out_literals(body);
+    }
+    found
+}
+
+/// `r = pow(x, e)`, where `e` is a half more than a whole number.
+fn root(r: RealId, x: RealId, e: f64, names: &mut Fresh, out: &mut Vec<Stmt>) {
+    let mut define = |real: Real| {
+        let r = names.fresh_real();
+        out.push(Stmt::Define(r, real));
+        r
+    };
+    let compare = |comparison, a, b| Real::apply(Op::Compare(comparison), [a, b]);
+    let [zero, least] = [0.0, f64::MIN].map(|x| define(Real::Literal(x)));
+    let base = define(Real::Add(x, zero));
+    let mut power = define(Real::apply(Op::Sqrt, [base]));
+    let whole = e.abs().floor() as i32;
+    if whole > 0 {
+        let product = if whole == 1 { base } else { define(Real::apply(Op::Powi(whole), [base])) };
+        power = define(Real::Mul(product, power));
+    }
+    if e < 0.0 {
+        let one = define(Real::Literal(1.0));
+        power = define(Real::apply(Op::Div, [one, power]));
+    }
+    let is_infinite = define(compare(Comparison::Less, x, least));
+    let is_other = define(compare(Comparison::Equal, is_infinite, zero));
+    let other = Real::Select(is_other, power);
+    let real = if e < 0.0 {
+        other
+    } else {
+        let infinity = define(Real::Literal(f64::INFINITY));
+        let [other, there] = [other, Real::Select(is_infinite, infinity)].map(define);
+        Real::Add(other, there)
+    };
+    out.push(Stmt::Define(r, real));
+}
+
+/// The base and the exponent of a power with half a literal.
+fn half_power(real: &Real, literals: &BTreeMap<RealId, f64>) -> Option<(RealId, f64)> {
+    let (x, e) = binary(real, Op::Pow)?;
+    literals.get(&e).copied().filter(|e| e.fract().abs() == 0.5 && e.abs() <= MOST_HALF).map(|e| (x, e))
 }
 
 /// The base and the exponent of a power with a whole literal.

@@ -672,7 +672,12 @@ impl Seen<'_> {
 
     /// Whether statements can run in lanes.
     fn body(&mut self, body: &[Stmt]) -> bool {
-        let around = std::mem::replace(&mut self.around, body.iter().any(|stmt| matches!(stmt, Stmt::For { .. })));
+        // A loop over a few values becomes statements.
+        let is_long = |stmt: &Stmt| match stmt {
+            Stmt::For { domain, .. } => literal(domain).is_none_or(|n| n > FEW),
+            _ => false,
+        };
+        let around = std::mem::replace(&mut self.around, body.iter().any(is_long));
         let can = body.iter().all(|stmt| self.stmt(stmt));
         if !self.around {
             let is_sum = |stmt: &&Stmt| matches!(stmt, Stmt::Accumulate(..) | Stmt::MulAdd(..));

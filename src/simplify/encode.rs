@@ -25,6 +25,8 @@ pub(super) struct Encoded {
     pub(super) names: Vec<(egg::Id, String)>,
     /// The statements that were not in normal form.
     pub(super) steps: Vec<Normalised>,
+    /// How many statements add or multiply literals, which are one then.
+    pub(super) folded: usize,
     /// What each statement stands for.
     meaning: SideTable<VarId, Option<(Scope, Expr)>>,
     /// For each statement what had been found before.
@@ -50,6 +52,7 @@ pub(super) fn encode(graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program
         used: Vec::new(),
         names: Vec::new(),
         steps: Vec::new(),
+        folded: 0,
         meaning: SideTable::new(program.stmts.len(), None),
         marks: Vec::new(),
         classes: 0,
@@ -63,6 +66,7 @@ struct Mark {
     used: usize,
     names: usize,
     steps: usize,
+    folded: usize,
     classes: usize,
 }
 
@@ -98,6 +102,7 @@ impl Encoded {
         self.used.truncate(mark.used);
         self.names.truncate(mark.names);
         self.steps.truncate(mark.steps);
+        self.folded = mark.folded;
         self.marks.truncate(common);
         self.extend(graph, rules, next)?;
         Ok(graph.met == classes && self.classes == classes && self.roots == roots && self.names == names)
@@ -107,16 +112,23 @@ impl Encoded {
     fn extend(&mut self, graph: &mut Graph<'_>, rules: &Rules<'_>, program: &Program) -> Result<()> {
         let live = program.live();
         let partial = partial_sums(program, &live);
-        let Encoded { roots, used, names, steps, meaning, marks, classes } = self;
+        let Encoded { roots, used, names, steps, folded, meaning, marks, classes } = self;
         // Opens statements under index names of their own.
         let mut builder = Builder::new(program.signature.clone());
         let met = marks.len();
         for (x, stmt) in program.stmts.iter().skip(met) {
             let classes = graph.egraph.number_of_classes();
-            marks.push(Mark { used: used.len(), names: names.len(), steps: steps.len(), classes });
+            marks.push(Mark { used: used.len(), names: names.len(), steps: steps.len(), folded: *folded, classes });
             if !live[x] || partial[x] {
                 continue;
             }
+            let joined: Vec<VarId> = match &stmt.rhs {
+                Rhs::Add(_) => terms(program, &partial, x).into_iter().map(|(_, y)| y).collect(),
+                Rhs::Contract { operands, .. } => operands.iter().map(|operand| operand.var).collect(),
+                Rhs::Input { .. } | Rhs::Number(_) | Rhs::Map { .. } => Vec::new(),
+            };
+            let is_literal = |y: &&VarId| matches!(meaning[**y], Some((_, Expr::Number(_))));
+            *folded += usize::from(joined.iter().filter(is_literal).count() > 1);
             let gens: Scope = slots(&stmt.dims);
             let e = Encoder { meaning }.statement(graph, program, &partial, &mut builder, x)?;
             let (before, mut applied) = (e, Vec::new());

@@ -548,7 +548,8 @@ struct Run<'a> {
 impl Run<'_> {
     /// What was chosen, as a program; nothing where the one that came in is as good.
     fn program(&mut self, before: &Program) -> Result<Option<Program>> {
-        if !self.found || !self.cheaper && self.encoded.steps.is_empty() {
+        let is_normal = self.encoded.steps.is_empty() && self.encoded.folded == 0;
+        if !self.found || !self.cheaper && is_normal {
             return Ok(None);
         }
         let Run { graph, encoded, model, table, selection, .. } = self;

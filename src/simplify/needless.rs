@@ -25,7 +25,8 @@
 //!
 //! **Work.** Only guards go that save none by the [estimate](crate::solver::estimate): one about sizes restricts nothing if it holds for large ones,
 //! a bound that leaves out a place or two is nothing for large sizes, and an `exists` goes where there are more entries than places.
-//! `[exists b < B. tok(b, v)]`, the rows of a large table that a batch reads, stays. Whether one of several tests of computed numbers holds is
+//! `[exists b < B. tok(b, v)]`, the rows of a large table that a batch reads, stays. Of what is another tensor in other places nothing is computed, so
+//! bounds save nothing there. Whether one of several tests of computed numbers holds is
 //! not asked before a product without a sum.
 
 mod readings;
@@ -394,7 +395,7 @@ impl Pass<'_, '_, '_> {
     fn restricts_nothing(&self, p: &Pred, others: &[Pred], (ranges, rank): (&[(IndexId, Size)], usize)) -> bool {
         // To find out takes as long as the product, and what is summed in its factors has guards of its own.
         let no_loop = || self.current.is_some_and(|x| self.program.stmts[x].has_no_loop(&self.program.signature));
-        if is_one_of_tests(p) && no_loop() {
+        if is_one_of_tests(p) && no_loop() || matches!(p, Pred::NonNegative(_)) && self.is_view() {
             return true;
         }
         let around = Pred::all(others.iter().cloned());
@@ -414,6 +415,12 @@ impl Pass<'_, '_, '_> {
         let inner: Vec<(IndexId, Size)> = ranges.iter().cloned().chain([(*index, extent.clone())]).collect();
         let entries = self.model.points(&inner, &around.clone().and((**body).clone()));
         self.model.points(ranges, &around).compare(&entries).is_lt()
+    }
+
+    /// Whether the statement that is looked at is another one in other places: nothing is computed for it.
+    fn is_view(&self) -> bool {
+        let is_view = |rhs: &Rhs| matches!(rhs, Rhs::Contract { sums, operands, .. } if sums.is_empty() && operands.len() == 1);
+        self.current.is_some_and(|x| is_view(&self.program.stmts[x].rhs))
     }
 
     /// Whether a predicate over the indices of a statement holds wherever the statement is read, for all values of its `sum` indices.
