@@ -164,7 +164,22 @@ fn repeats(signature: &Signature, asking: &Asking<'_>, p: &Pred) -> bool {
 fn free(signature: &Signature, stmt: &Stmt, exists: &Pred) -> Option<Vec<IndexId>> {
     let all = stmt.dims.len() + stmt.rhs.sums().len();
     let free: Vec<IndexId> = (0..all).map(IndexId::from_index).filter(|i| exists.mentions(*i)).collect();
-    (exists.reads_computed() && free.len() < all && searches(signature, exists)).then_some(free)
+    let takes_search = exists.reads_computed() && searches(signature, exists) || is_found_in_rows(signature, exists);
+    (free.len() < all && takes_search).then_some(free)
+}
+
+/// Whether an `exists` says that a place is a target of a map of several indices, which has as many sources in each row as it may have targets: rows of
+/// truth values take no more room than these.
+fn is_found_in_rows(signature: &Signature, exists: &Pred) -> bool {
+    let Pred::Exists { index, extent, body } = exists else { return false };
+    let Pred::Relation { relation: relation @ RelationRef::Input(id), args, holds: true } = &**body else {
+        return false;
+    };
+    let shape = signature.relations.get(*id).map(|relation| &relation.shape);
+    let of_sources = |args: &[Affine]| args.iter().filter(|a| a.as_index() == Some(*index)).count() == 1;
+    signature.is_map(*relation)
+        && matches!(args.as_slice(), [sources @ .., _] if sources.len() > 1 && of_sources(sources))
+        && shape.and_then(|shape| shape.last()) == Some(extent)
 }
 
 /// Whether some index of an `exists` has no value by equations and places.
