@@ -209,7 +209,7 @@ fn in_loops() {
             let numbers_of = &mut Numbers::new(5, true);
             let mut inputs =
                 fitting_entries(&function, &sizes, &|shape, numbers| entries(shape, numbers, kind), numbers_of);
-            let kernel = function.kernel(&inputs).engine(Engine::Interpreter).build().expect("it binds");
+            let kernel = function.kernel(&inputs).as_written().engine(Engine::Interpreter).build().expect("it binds");
             assert!(kernel.program().signature.relations.len() >= 2, "{}", kernel.program());
             let found = numbers(&kernel.call(&inputs).expect("it runs"));
             let tensor = inputs.get("T").expect("it is there").to_dense().expect("it is a tensor");

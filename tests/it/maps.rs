@@ -49,7 +49,7 @@ fn inputs() -> Inputs {
 const DECLARED: &str = "param a : [n] real\nparam b : [n] real\nparam w : [p] real\nmap m : [p] -> [n]\n";
 
 fn call(function: &Function, inputs: &Inputs, engine: Engine) -> Vec<u64> {
-    let kernel = function.kernel(inputs).engine(engine).build().expect("it binds");
+    let kernel = function.kernel(inputs).as_written().engine(engine).build().expect("it binds");
     kernel.call(inputs).expect("it runs");
     // A second call finds the memory of the first.
     let values = kernel.call(inputs).expect("it runs");

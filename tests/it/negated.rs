@@ -189,7 +189,7 @@ fn selects_and_empty_ranges() {
         inputs.value("x", Value::vector(vec![5.0, 7.0]));
         inputs.relation("E", Relation::from_tuples(&[2, m], &edges).expect("sorted and unique"));
         assert_eq!(evaluated(&function, &inputs), expected);
-        let kernel = function.kernel(&inputs).engine(Engine::Interpreter).build().expect("it binds");
+        let kernel = function.kernel(&inputs).as_written().engine(Engine::Interpreter).build().expect("it binds");
         assert_eq!(numbers(&kernel.call(&inputs).expect("it runs")), expected);
     }
 }

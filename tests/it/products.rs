@@ -43,7 +43,7 @@ fn agree(text: &str, [n, k, m]: [usize; 3], [a, b]: [&Matrix; 2], shapes: [[usiz
     }
     let data = [a.data.clone(), b.data.clone()];
     for engine in [Engine::Interpreter, Engine::Native] {
-        let kernel = function.kernel(&inputs).engine(engine).build().expect("it binds");
+        let kernel = function.kernel(&inputs).as_written().engine(engine).build().expect("it binds");
         for flush in [Flush::End, Flush::Start] {
             let found = guarded(&kernel, &data, flush).concat();
             let found: Vec<f64> = found.into_iter().map(f64::from_bits).collect();
@@ -210,7 +210,7 @@ fn threads() {
             inputs.value(name, Dense::new(&shape, x.clone()).expect("it fits"));
             data.push(x);
         }
-        let kernel = |engine| -> Kernel { function.kernel(&inputs).engine(engine).build().expect("it binds") };
+        let kernel = |engine| -> Kernel { function.kernel(&inputs).as_written().engine(engine).build().expect("it binds") };
         let expected = guarded(&kernel(Engine::Interpreter), &data, Flush::End);
         let native = kernel(Engine::Native);
         for threads in 1..=8 {

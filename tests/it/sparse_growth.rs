@@ -18,6 +18,9 @@ use crate::support::Numbers;
 /// How many steps a term, an input or a result takes at most.
 const STEPS: f64 = 3.0;
 
+/// The size at which steps are counted.
+const SIZE: usize = 96;
+
 /// Programs that take more. All windows that a place is in are looked at, of a few places each; where rows of a matrix are read through a map, the gradient by the matrix keeps what it multiplies as a whole.
 const MORE: [&str; 2] = ["map_csr", "dilate"];
 
@@ -89,9 +92,9 @@ fn crowded(shape: &[usize], numbers: &mut Numbers) -> Coo {
 /// How many terms, inputs and results there are.
 fn meant(function: &Function, inputs: &Inputs) -> f64 {
     let counted = count(function.tensor_ssa(), inputs).expect("it is counted").total(Partials::Counted).expect("few");
-    let kernel = function.kernel(inputs).engine(Engine::Interpreter).build().expect("it binds");
+    let kernel = function.kernel(inputs).as_written().engine(Engine::Interpreter).build().expect("it binds");
     let given: usize = kernel.inputs().iter().map(|(_, leaf)| leaf.len()).sum();
-    let relations: usize = kernel.program().signature.relations.len() * 4 * 128;
+    let relations: usize = kernel.program().signature.relations.len() * 4 * SIZE;
     let results: usize = kernel.outputs().iter().flat_map(|output| &output.leaves).map(|leaf| leaf.len()).sum();
     counted as f64 + (given + relations + results) as f64
 }
@@ -104,7 +107,7 @@ fn steps_are_those_of_terms() {
             return;
         }
         for function in functions(path) {
-            let inputs = fitting_entries(&function, &|_| 128, &few, &mut Numbers::new(1, true));
+            let inputs = fitting_entries(&function, &|_| SIZE as i64, &few, &mut Numbers::new(1, true));
             let (found, meant) = (iterations_of(&function, &inputs), meant(&function, &inputs));
             assert!(found <= STEPS * meant, "{name}: {found} steps, where {meant} are meant:\n{function}");
         }

@@ -612,12 +612,12 @@ fn run(first: u64, programs: u64, native: u64, types: bool) {
 
 #[test]
 fn some_programs() {
-    run(0, 150, 100, false);
+    run(0, 100, 66, false);
 }
 
 #[test]
 fn some_programs_with_types() {
-    run(0, 60, 50, true);
+    run(0, 40, 33, true);
 }
 
 /// Minutes of work; see the command above.
