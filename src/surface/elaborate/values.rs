@@ -192,7 +192,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Whether an exponent is the `T` of `A^T`.
-    fn is_transpose(&self, exponent: ExprId) -> bool {
+    pub(super) fn is_transpose(&self, exponent: ExprId) -> bool {
         match self.expr(exponent) {
             Expr::Name(name) => {
                 matches!(name.as_str(), "T" | "top" | "t") && matches!(self.peek(name), Meaning::Unknown)
@@ -307,6 +307,9 @@ impl<'a> Elaborator<'a> {
             self.values.push(None);
             return;
         }
+        if let (BinaryOp::Mul, Some(a), Some(b)) = (op, a, b) {
+            self.warn_of_transpose(at, [*left, *right], [a, b]);
+        }
         let value = self.elementwise(vec![a, b], &[*left, *right], symbol(op), span, |this, operands| {
             let [a, b] = <[TermId; 2]>::try_from(operands).ok()?;
             this.operation(op, a, b, span)
@@ -331,6 +334,10 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let base = self.pop_value();
         let Expr::Binary(_, operand, _) = self.expr(at) else { return };
+        if base.is_some_and(|base| !self.allows_power(at, base, k)) {
+            self.values.push(None);
+            return;
+        }
         let value = self.elementwise(vec![base], &[*operand], "^", span, |this, base| {
             this.push(Term::Apply(Function::from(Op::Powi(k)), base), span)
         });
