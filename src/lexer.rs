@@ -337,11 +337,9 @@ impl<'a> Lexer<'a> {
     /// The next token. Behind the last one it is [`Token::End`], for ever.
     pub(crate) fn next(&mut self, diagnostics: &mut Vec<Diagnostic>) -> Lexeme {
         let lexeme = self.read(diagnostics);
-        self.behind_operand = match lexeme.token {
-            Token::Name | Token::Number { .. } | Token::Text | Token::Foreign => true,
-            Token::RightParen | Token::RightBracket | Token::Prime | Token::Raised(_) => true,
-            _ => false,
-        };
+        let is_name = matches!(lexeme.token, Token::Name | Token::Number { .. } | Token::Text | Token::Foreign);
+        let closes = matches!(lexeme.token, Token::RightParen | Token::RightBracket | Token::Prime | Token::Raised(_));
+        self.behind_operand = is_name || closes;
         lexeme
     }
 

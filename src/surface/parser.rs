@@ -431,7 +431,8 @@ impl Parser<'_> {
             } else {
                 // What follows is seldom a problem of its own.
                 let is_missing = self.ast.body.is_some_and(|body| matches!(self.ast.exprs[body], Expr::Error));
-                if !misplaced && !body_failed && !(is_missing && !self.diagnostics.is_empty()) {
+                let is_known = is_missing && !self.diagnostics.is_empty();
+                if !misplaced && !body_failed && !is_known {
                     self.report_rest();
                 }
                 body_failed = true;

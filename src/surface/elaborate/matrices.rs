@@ -74,10 +74,12 @@ impl Elaborator<'_> {
         }
         let Some(shape) = self.real_shape(base).filter(|shape| shape.len() == 2) else { return true };
         let Expr::Binary(_, operand, _) = self.expr(at) else { return true };
-        let name = self.name_of_matrix(*operand).unwrap_or_else(|| "A".to_owned());
+        let written = self.name_of_matrix(*operand);
+        let name = written.clone().unwrap_or_else(|| "A".to_owned());
+        let power = written.map_or_else(|| "a power of a matrix".to_owned(), |name| format!("`{name}^{k}`"));
         let span = self.span(at);
         if k < 0 && around != Around::Transpose {
-            let message = format!("`{name}^{k}` has the powers of the elements, and there is no inverse of a matrix");
+            let message = format!("{power} has the powers of the elements, and there is no inverse of a matrix");
             let help = format!(
                 "{}; powers of the elements are `{name}.^{k}`",
                 foreign::function("inv").unwrap_or("there is no linear algebra")
@@ -92,7 +94,7 @@ impl Elaborator<'_> {
                 ..=MAX_FACTORS => vec![name.as_str(); k as usize].join(" @ "),
                 _ => format!("fold t < {k}, P = eye({}). P @ {name}", self.show(&n)),
             };
-            let message = format!("`{name}^{k}` has the powers of the elements, and is no product of matrices");
+            let message = format!("{power} has the powers of the elements, and is no product of matrices");
             let help = format!("write `{product}` for that of matrices, `{name}.^{k}` for powers of the elements");
             self.warn_once(Diagnostic::new("power-of-matrix", span, message).help(help));
         }
@@ -104,16 +106,22 @@ impl Elaborator<'_> {
         if !operands.iter().any(|e| self.is_transposed(*e)) || self.is_of_elements(at) {
             return;
         }
+        // Of a chain of factors it is said once.
+        if let Expr::Binary(BinaryOp::Mul, a, b) = self.expr(operands[0])
+            && [a, b].into_iter().any(|e| self.is_transposed(*e))
+        {
+            return;
+        }
         let [left, right] = values.map(|value| self.square(value));
         if !left.zip(right).is_some_and(|(left, right)| self.same_size(&left, &right)) {
             return;
         }
         let names = operands.map(|e| self.name_of_matrix(e));
-        let (a, b) = match names {
-            [Some(a), Some(b)] => (a, b),
-            _ => ("A'".to_owned(), "B".to_owned()),
+        let (product, a, b) = match names {
+            [Some(a), Some(b)] => (format!("`{a} * {b}`"), a, b),
+            _ => ("`*` of square matrices".to_owned(), "A'".to_owned(), "B".to_owned()),
         };
-        let message = format!("`{a} * {b}` has the products of the elements, and is no product of matrices");
+        let message = format!("{product} has the products of the elements, and is no product of matrices");
         let help = format!("write `{a} @ {b}` for that of matrices, `{a} .* {b}` for products of the elements");
         let span = self.span(at);
         self.warn_once(Diagnostic::new("product-of-matrices", span, message).help(help));

@@ -11,7 +11,7 @@ use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId};
 use crate::error::Diagnostic;
 use crate::foreign;
-use crate::index::{Affine, Pred, Size};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
 use crate::scalar::{Function, Number, Op};
 use crate::term::{Term, TermId};
 use crate::ty::{Side, Type, TypeId};
@@ -214,6 +214,7 @@ impl<'a> Elaborator<'a> {
             }
             Meaning::Index(i) => self.push(Term::Number(Number::Index(Affine::index(i))), span),
             Meaning::Size(n) => self.push(Term::Number(Number::Index(n)), span),
+            Meaning::Callable(Global::Map(map)) => self.targets(RelationRef::Input(map), span),
             Meaning::Callable(_) | Meaning::Function(_) => {
                 let message = format!("a value is expected, but `{name}` is {}", self.noun_of(name));
                 let help = match self.globals.get(name) {
@@ -240,6 +241,18 @@ impl<'a> Elaborator<'a> {
                 None
             }
         }
+    }
+
+    /// A map as a value: the tensor of its targets as numbers, `gen i < n. f(i)`.
+    fn targets(&mut self, map: RelationRef, span: Span) -> Option<TermId> {
+        let mut shape: Vec<Size> = super::bounds::shape(&self.program, map);
+        // Behind the places is the range of the target.
+        shape.pop();
+        let indices = self.fresh_indices(&shape, &[]);
+        let args = indices.iter().map(|index| Affine::index(*index)).collect();
+        let target = Affine::var(Var::Apply(Box::new(Application { map, args })));
+        let target = self.number_of(&target, span)?;
+        self.gens(&indices, &shape, target, span)
     }
 
     /// `[p]`

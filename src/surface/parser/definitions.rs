@@ -116,8 +116,7 @@ impl Parser<'_> {
         // What is open behind the sign, as the body of a `sum` is, ends with the value.
         let stands = |frame: &Frame| frame.level().is_none() || matches!(frame, Frame::Compare { .. });
         let at = base + self.frames.get(base..)?.iter().rposition(stands)?;
-        let Frame::Compare { op: BinaryOp::Equal, lhs, chain: None } = &self.frames[at] else { return None };
-        let lhs = *lhs;
+        let (lhs, compared) = self.sides_of_line(at)?;
         let before = self.text.get(..lhs.span.start as usize)?.trim_end_matches([' ', '\t']);
         let begins = before.is_empty() || before.ends_with(['\n', ';', '\u{feff}']);
         // A line that begins with `-` goes on with one that is indented less.
@@ -154,6 +153,9 @@ impl Parser<'_> {
         };
         let mut value = self.finish_operators(0, operand, at + 1);
         self.frames.pop();
+        if let Some((op, left)) = compared {
+            value = self.node(Expr::Binary(op, left.id, value.id), left.span.to(value.span));
+        }
         if let Some(params) = params {
             value = self.node(Expr::Function { params, body: value.id }, lhs.span.to(value.span));
         }
@@ -162,6 +164,21 @@ impl Parser<'_> {
         }
         self.let_body(pattern, None, value, lhs.span);
         Some(Next::Expect)
+    }
+
+    /// What a line `y = ..` gives, whose last comparison waits at a place of the stack: of `y = a == b` this and `a ==`, which was read as a chain.
+    fn sides_of_line(&self, at: usize) -> Option<(Operand, Option<(BinaryOp, Operand)>)> {
+        let Some(Frame::Compare { op, lhs, chain }) = self.frames.get(at) else { return None };
+        let Some(first) = chain else {
+            return (*op == BinaryOp::Equal).then_some((*lhs, None));
+        };
+        match self.ast.exprs.get(first.id)? {
+            Expr::Binary(BinaryOp::Equal, name, left) if *left == lhs.id => {
+                let given = Operand { id: *name, span: *self.ast.spans.get(*name)? };
+                Some((given, Some((*op, *lhs))))
+            }
+            _ => None,
+        }
     }
 
     /// How far the line of a place is indented, in bytes.

@@ -516,9 +516,6 @@ impl Parser<'_> {
         }
         if let Some((op, level)) = self.infix_here() {
             let op_span = self.advance().span;
-            if op == BinaryOp::FloorDiv && !matches!(self.token(), Token::Number { .. }) {
-                self.divided_at = Some(op_span.start);
-            }
             self.infix(op, level, op_span, operand, base);
             return Next::Expect;
         }
@@ -581,6 +578,9 @@ impl Parser<'_> {
     }
 
     fn infix(&mut self, op: BinaryOp, level: u8, op_span: Span, operand: Operand, base: usize) {
+        if op == BinaryOp::FloorDiv && !matches!(self.token(), Token::Number { .. }) {
+            self.divided_at = Some(op_span.start);
+        }
         // `^` associates to the right, and comparisons form chains: neither finishes its like.
         let finished = if level == POWER || level == COMPARE { level + 1 } else { level };
         let lhs = self.finish_operators(finished, operand, base);

@@ -260,9 +260,11 @@ impl Parser<'_> {
 
     /// Passes over the value of a `let` whose names were reported, and goes on behind it.
     pub(super) fn let_without_value(&mut self, pattern: Pattern, start: Span, indent: u32) {
-        while !matches!(self.token(), Token::End | Token::In | Token::Semicolon | Token::Let)
-            && !(self.current.starts_line && self.current.indent <= indent)
-        {
+        loop {
+            let ends = matches!(self.token(), Token::End | Token::In | Token::Semicolon | Token::Let);
+            if ends || self.current.starts_line && self.current.indent <= indent {
+                break;
+            }
             self.advance();
         }
         if matches!(self.token(), Token::In | Token::Semicolon) {
