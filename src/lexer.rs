@@ -2,8 +2,8 @@
 //!
 //! Blanks and comments (`# ..` and `// ..` to the end of the line) separate tokens and are dropped; each token remembers whether a line
 //! break stands before it, because a `[` or `(` at the start of a line never applies to the end of the line before, and how far its line
-//! is indented. `//` behind an operand is a floor division where a number, the last name of a group or, without blanks, another operand follows:
-//! `n // 2`.
+//! is indented. `//` behind an operand of its line is a floor division, `n // 2`, and a comment only where no divisor can follow: two words in
+//! a row do.
 //! Characters and numbers that cannot be read are reported here and never reach the parser as something else. Commands of LaTeX and `A_{i,j}`
 //! are reported whole, and stand as one [`Token::Foreign`].
 //!
@@ -218,6 +218,47 @@ fn symbol(c: char) -> Option<Token> {
     })
 }
 
+/// Words with an operand behind them.
+const PREFIXES: &[&str] = &[
+    "gen", "sum", "max", "min", "argmax", "argmin", "exists", "fold", "scan", "iterate", "fixpoint", "unfold", "fn",
+    "let", "case", "if", "not", "fst", "snd", "mean", "prod",
+];
+
+/// Words that go on behind an operand.
+const BETWEEN: &[&str] = &["mod", "and", "or", "then", "else", "in", "with"];
+
+/// Whether what stands behind a `//` is text and no divisor: two words in a row, or a word that begins no operand.
+fn is_text(line: &str) -> bool {
+    let mut rest = line.trim_start_matches(['(', '[', ' ']);
+    // Whether nothing was read, and whether the last word has an operand behind it.
+    let (mut first, mut is_open) = (true, false);
+    loop {
+        let end = rest.find(|c| !continues_name(c)).unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(end);
+        rest = behind.trim_start_matches([' ', '\t', '\r']);
+        if word.is_empty() || first && word.starts_with(|c: char| c.is_ascii_digit()) {
+            return is_open && !rest.starts_with(['(', '[', '-', '−']);
+        }
+        if PREFIXES.contains(&word) {
+            (first, is_open) = (false, keyword(word).is_some());
+            continue;
+        }
+        if first
+            && matches!(
+                keyword(word),
+                Some(Token::In | Token::And | Token::Or | Token::Then | Token::Else | Token::With)
+            )
+        {
+            return true;
+        }
+        let end = rest.find(|c| !continues_name(c)).unwrap_or(rest.len());
+        let (next, behind) = rest.split_at(end);
+        // `mean i < n. e` of any function that goes over a range.
+        let has_range = behind.trim_start_matches([' ', '\t']).starts_with(['<', '≤']);
+        return !next.is_empty() && !BETWEEN.contains(&next) && !has_range;
+    }
+}
+
 /// Where the lexer stands in a text.
 #[derive(Clone)]
 pub(crate) struct Lexer<'a> {
@@ -227,6 +268,8 @@ pub(crate) struct Lexer<'a> {
     name_end: usize,
     /// The end of the last closing bracket or transpose.
     closed_end: usize,
+    /// Whether the last token ends an operand.
+    behind_operand: bool,
     /// Whether a text may stand here: behind `import` and `einsum(`.
     before_text: bool,
     /// Whether no block comment ends behind here, so that the rest of the text is not searched for each that begins.
@@ -248,6 +291,7 @@ impl<'a> Lexer<'a> {
             at,
             name_end: usize::MAX,
             closed_end: usize::MAX,
+            behind_operand: false,
             before_text: false,
             no_comment_ends: false,
             percent_told: false,
@@ -292,6 +336,20 @@ impl<'a> Lexer<'a> {
 
     /// The next token. Behind the last one it is [`Token::End`], for ever.
     pub(crate) fn next(&mut self, diagnostics: &mut Vec<Diagnostic>) -> Lexeme {
+        let lexeme = self.read(diagnostics);
+        let is_name = matches!(lexeme.token, Token::Name | Token::Number { .. } | Token::Text | Token::Foreign);
+        let closes = matches!(lexeme.token, Token::RightParen | Token::RightBracket | Token::Prime | Token::Raised(_));
+        self.behind_operand = is_name || closes;
+        lexeme
+    }
+
+    /// Passes over the rest of the line, where its front turned out to be a comment.
+    pub(crate) fn skip_line(&mut self) {
+        self.skip_while(|c| c != '\n');
+        self.behind_operand = false;
+    }
+
+    fn read(&mut self, diagnostics: &mut Vec<Diagnostic>) -> Lexeme {
         let mut starts_line = self.at == 0;
         loop {
             let Some(c) = self.peek() else {
@@ -423,18 +481,15 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether `//` is a floor division: behind an operand and in front of a number or of a name that ends a group, or without blanks between
-    /// two operands.
+    /// Whether `//` is a floor division: behind an operand of its line, unless what follows shows that it is text. A comment that is read as a
+    /// division is reported; a division that is read as a comment would be lost without a word.
     fn divides(&self, starts_line: bool) -> bool {
-        let behind = self.rest().get(2..).unwrap_or("");
-        let next = behind.trim_start_matches([' ', '\t']);
-        let ends_group = |behind: &str| behind.trim_start_matches([' ', '\t']).starts_with([']', ')', ',']);
-        let divisor = next.starts_with(|c: char| c.is_ascii_digit())
-            || next.starts_with(starts_name) && ends_group(next.trim_start_matches(continues_name));
-        let operand = |c: char| continues_name(c) || matches!(c, ')' | ']');
-        let before = &self.text[..self.at];
-        let tight = before.ends_with(operand) && behind.starts_with(|c: char| starts_name(c) || c == '(');
-        !starts_line && (divisor && before.trim_end_matches([' ', '\t']).ends_with(operand) || tight)
+        let rest = self.rest().get(2..).unwrap_or("");
+        let rest = rest.char_indices().nth(MAX_LOOKED_AT).map_or(rest, |(end, _)| &rest[..end]);
+        let line = rest.split('\n').next().unwrap_or("");
+        let begins = |c: char| continues_name(c) || "([-−+√".contains(c);
+        let line = line.trim_start();
+        !starts_line && self.behind_operand && (line.is_empty() || line.starts_with(begins)) && !is_text(line)
     }
 
     /// `/* .. */`, which is refused and left out.

@@ -363,6 +363,11 @@ impl<'t> Reader<'t> {
             (Some((index, from)), _) if names(index) => {
                 let from: i64 = from.parse().ok().filter(|from| *from >= 0)?;
                 let to = if self.eat("^") { self.argument()?.text } else { return None };
+                // Places in brackets are written as here, and counted from 0.
+                let in_brackets = from > 0 && self.rest.contains('[') && !self.rest.contains('_');
+                if let Some(to) = to.strip_suffix(" - 1").filter(|_| in_brackets) {
+                    return self.body(word, &format!("{from} <= {index} < {to}"), Vec::new());
+                }
                 let base = from.min(1);
                 let range = match (from, to.strip_suffix(" - 1")) {
                     (0, Some(to)) => format!("{index} < {to}"),
@@ -384,6 +389,11 @@ impl<'t> Reader<'t> {
             (None, None) if names(&below) => (below.replace(',', ", "), Vec::new()),
             _ => return None,
         };
+        self.body(word, &ranges, bound)
+    }
+
+    /// The body of a binder behind its ranges.
+    fn body(&mut self, word: &str, ranges: &str, bound: Vec<(String, i64, i64)>) -> Option<Part> {
         let added = bound.len();
         self.bound.extend(bound);
         let body = self.product()?;
@@ -428,6 +438,8 @@ mod tests {
             (r"\sum_{i,j} x_i A_{ij} x_j", Some("sum i, j. x[i] * A[i, j] * x[j]")),
             ("∑_{i,j} x_i K_{ij} x_j", Some("sum i, j. x[i] * K[i, j] * x[j]")),
             (r"\sum_{i<n} x_i", Some("sum i < n. x[i]")),
+            (r"\sum_{i=1}^{n} x[i]^2", Some("sum i < n. x[i]^2")),
+            (r"\sum_{t=1}^{n-1} (x[t] - \phi x[t-1])^2", Some("sum 1 <= t < n. (x[t] - phi * x[t-1])^2")),
             (r"\sum_{i<j} A_{ij}", Some("sum j, i < j. A[i, j]")),
             (r"\sum_i x_i + b", Some("(sum i. x[i]) + b")),
             (r"-\sum_{k=1}^{K} p_k \log q_k", Some("-sum k < K. p[k] * log(q[k])")),

@@ -479,6 +479,10 @@ pub struct Ast {
     pub body: Option<ExprId>,
     /// The products that are written with a dot, `a · b`.
     pub dots: FxHashSet<ExprId>,
+    /// The operations that are written with a point, `A .* B` and `A.^2`: of elements, whatever else they could be read as.
+    pub of_elements: FxHashSet<ExprId>,
+    /// The names that lines give, `y = e`, where not all of the text could be read: one of them that means nothing is no further problem.
+    pub unread: FxHashSet<String>,
     /// What is right and easily misread.
     pub warnings: Vec<Diagnostic>,
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! program  = ("import" text | decl [";"])* expr [";"]
-//! decl     = "param" name ":" ["csr" | "csc" | "coo"] type | "rel" name ":" sizes | "map" name ":" sizes "->" "[" expr "]"
+//! decl     = "param" name ":" ["csr" | "csc" | "coo"] type | "rel" name,+ ":" sizes | "map" name,+ ":" sizes "->" "[" expr "]"
 //!          | "assume" expr | "def" name "(" (name ":" type),* ")" [(":" | "->") type] "=" expr
 //!          | "fun" name "(" name,* ")" "=" expr "with" "(" expr,+ ")"
 //! type     = plain | (plain | "(" type,+ ")") "->" type       sizes = "[" expr,+ "]"
@@ -85,9 +85,13 @@ use crate::base::Span;
 use crate::error::Diagnostic;
 
 use self::frame::Frame;
-use super::ast::{Ast, Expr, ExprId, Name};
+use super::ast::{Ast, BinaryOp, Expr, ExprId, Name};
 use crate::base::MAX_TEXT;
 use crate::lexer::{Lexeme, Lexer, Token};
+
+/// What a `//` behind an operand takes.
+const DIVISOR: &str =
+    "the divisor of `//` is a positive integer literal, as in `n // 2`; a comment behind code begins with `#`";
 
 /// The most expressions in a program.
 pub const MAX_EXPRS: usize = 16 << 20;
@@ -118,6 +122,7 @@ pub fn parse(text: &str) -> (Ast, Vec<Diagnostic>) {
         halted: false,
         indent: None,
         unranged: None,
+        divided_at: None,
         known: Vec::new(),
         known_sizes: FxHashSet::default(),
         looked_at: 0,
@@ -125,6 +130,9 @@ pub fn parse(text: &str) -> (Ast, Vec<Diagnostic>) {
     parser.advance();
     parser.program();
     parser.warn_of_assignment();
+    if !parser.diagnostics.is_empty() {
+        parser.ast.unread = definitions::names_given(text);
+    }
     parser.diagnostics.sort_by_key(|diagnostic| diagnostic.span.start);
     parser.ast.warnings.sort_by_key(|warning| warning.span.start);
     (parser.ast, parser.diagnostics)
@@ -206,6 +214,8 @@ struct Parser<'a> {
     indent: Option<u32>,
     /// The end of the last index without a range.
     unranged: Option<u32>,
+    /// Where the last `//` stands whose divisor is no number: what follows may be meant as a comment.
+    divided_at: Option<u32>,
     /// The names of what is declared so far, of sizes in types, and of the parameters of the definition that is read.
     known: Vec<String>,
     /// Those of sizes.
@@ -269,8 +279,41 @@ impl Parser<'_> {
     fn report(&mut self, diagnostic: Diagnostic) {
         if self.reported_at != Some(self.current.span.start) {
             self.reported_at = Some(self.current.span.start);
-            self.push_diagnostic(diagnostic);
+            let is_text = self.is_behind_division();
+            self.push_diagnostic(if is_text { diagnostic.help(DIVISOR) } else { diagnostic });
+            if is_text {
+                // What was read as a divisor is the front of a text, of which nothing more is said.
+                self.forget_division();
+                self.lexer.skip_line();
+                self.advance();
+                self.reported_at = Some(self.current.span.start);
+            }
         }
+    }
+
+    /// Puts a mistake in the place of the last floor division.
+    fn forget_division(&mut self) {
+        let at = self.divided_at.take().unwrap_or_default();
+        let waits = self
+            .frames
+            .iter_mut()
+            .rev()
+            .find(|frame| matches!(frame, Frame::Infix { op: BinaryOp::FloorDiv, lhs } if lhs.span.end <= at));
+        if let Some(frame) = waits
+            && let Frame::Infix { lhs, .. } = *frame
+        {
+            *frame = Frame::Unknown { lhs };
+        } else if let Some(e) =
+            self.ast.exprs.ids().rev().find(|e| matches!(self.ast.exprs[*e], Expr::Binary(BinaryOp::FloorDiv, ..)))
+        {
+            self.ast.exprs[e] = Expr::Error;
+        }
+    }
+
+    /// Whether a `//` with a divisor that is no number stands in front of this token on its line.
+    fn is_behind_division(&self) -> bool {
+        let line = self.divided_at.and_then(|at| self.text.get(at as usize..self.current.span.start as usize));
+        !self.halted && line.is_some_and(|line| !line.contains('\n'))
     }
 
     /// Reports a group that the current token cannot end.
@@ -358,6 +401,10 @@ impl Parser<'_> {
                 break;
             } else if token == Token::Semicolon {
                 self.advance();
+            } else if token == Token::SlashSlash && !self.ast.decls.is_empty() && self.ast.body.is_none() {
+                // No operator goes on with a declaration, so this is a comment behind it.
+                self.lexer.skip_line();
+                self.advance();
             } else if is_decl(token) && !(self.ast.body.is_none() && self.maps_function())
                 || self.begins_size()
                 || self.begins_type()
@@ -383,7 +430,9 @@ impl Parser<'_> {
                 self.ast.body = Some(body.id);
             } else {
                 // What follows is seldom a problem of its own.
-                if !misplaced && !body_failed {
+                let is_missing = self.ast.body.is_some_and(|body| matches!(self.ast.exprs[body], Expr::Error));
+                let is_known = is_missing && !self.diagnostics.is_empty();
+                if !misplaced && !body_failed && !is_known {
                     self.report_rest();
                 }
                 body_failed = true;

@@ -11,6 +11,7 @@
 //! # numpy: x.sum()
 //! # value: 3.0
 //! # refused: `where` is written `if c then a else b`
+//! # warned: write `A @ A` for that of matrices            each warning in order, or `# warnings: none`
 //! ```
 
 use iverson::ir::reference::{self, Limits};
@@ -99,6 +100,16 @@ fn judge(habit: &Habit) -> Result<(), String> {
         return Err(format!("what is printed is another program:\n{printed}"));
     }
     let function = Function::parse(&habit.text).map_err(|error| error.to_string())?;
+    let warned: Vec<&str> = habit.lines("warned: ").collect();
+    if !warned.is_empty() || habit.lines("warnings: none").next().is_some() {
+        let says = |(warning, sentence): (&iverson::Diagnostic, &&str)| {
+            warning.help.as_ref().is_some_and(|help| help.contains(*sentence))
+        };
+        let found = function.warnings();
+        if found.len() != warned.len() || !found.iter().zip(&warned).all(says) {
+            return Err(format!("it is not warned of so, but by {found:?}"));
+        }
+    }
     let expected: Json = serde_json::from_str(habit.lines("value: ").next().expect("a value")).expect("a value");
     let (shape, expected) = numbers(&expected);
     for function in [&function, &function.simplify().map_err(|error| error.to_string())?] {

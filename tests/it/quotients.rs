@@ -266,7 +266,7 @@ fn sizes_that_follow() {
     let text = "size n\nsum i < n. i";
     let mut inputs = Inputs::new();
     let missing = bound(text, &inputs).expect_err("a size is missing").to_string();
-    assert!(missing.contains("give it, by `--size`, in Rust by `Inputs::size`"), "{missing}");
+    assert!(missing.contains("in Rust by `Inputs::size`, in Python by `sizes="), "{missing}");
     inputs.size("n", 5);
     assert_eq!(bound(text, &inputs).expect("it runs"), Some(10.0));
     assert_eq!(compile(text).to_string(), "size n\nsum i < n. i\n");

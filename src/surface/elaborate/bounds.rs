@@ -555,6 +555,9 @@ impl<'a> Elaborator<'a> {
                 format!("indices count from 0; counted from the end it is `{what}{open}{}{close}`", places.join(", "))
             }
             _ if never => "indices count from 0".to_owned(),
+            _ if missing.len() == 1 && self.counts_from_one(args).is_some() => {
+                self.counts_from_one(args).unwrap_or_default()
+            }
             // A fact about sizes is seldom meant to vary.
             Some(sizes) if indices.is_empty() => {
                 format!("declare `assume {sizes}`, or {guard}")
@@ -564,6 +567,15 @@ impl<'a> Elaborator<'a> {
         };
         self.diagnose(Diagnostic::new("out-of-bounds", span, message).help(help));
         None
+    }
+
+    /// What to write instead of `1 <= i <= n`, where `i` alone is a place of an axis with the places below `n`.
+    fn counts_from_one(&self, args: &[(Affine, Size)]) -> Option<String> {
+        let is_one_more = |(a, n): &&(Affine, Size)| {
+            self.range_of(a).is_some_and(|range| n.add_constant(1).is_ok_and(|end| *range == end))
+        };
+        let (a, n) = args.iter().find(is_one_more)?;
+        Some(format!("places count from 0, and all of them are `{} < {}`", self.show(a), self.show(n)))
     }
 
     /// That a size is positive, where that is all that is missing because of a quotient of it: of `x[n // 2]` it is `1 <= n`.

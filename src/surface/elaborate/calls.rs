@@ -67,6 +67,12 @@ impl<'a> Elaborator<'a> {
 
     /// Reports a callee that means nothing.
     pub(super) fn unknown_callee(&mut self, name: &str, span: Span) {
+        if self.frame.source.ast.unread.contains(name) {
+            return self.fail();
+        }
+        if let Some(help) = self.derivative_meant(name) {
+            return self.unknown_callee_with(name, span, &help);
+        }
         let builtin: Vec<String> = Op::all().iter().map(|op| op.name().into_owned()).collect();
         let candidates = builtin.iter().map(String::as_str).chain(SPECIAL).chain(self.globals.keys().copied());
         let close = closest(name, candidates).map(str::to_owned);
@@ -80,6 +86,17 @@ impl<'a> Elaborator<'a> {
                 self.unknown_callee_with(name, span, &help);
             }
         }
+    }
+
+    /// What to write instead of `f'`, where there is a function `f`.
+    fn derivative_meant(&self, name: &str) -> Option<String> {
+        let (base, _) = name.split_once('\'')?;
+        let outside = foreign::function("derivative").unwrap_or_default();
+        if Op::from_name(synonym(base)).is_some() || matches!(self.peek(base), Meaning::Callable(Global::Function(_))) {
+            return Some(format!("the partial derivative by the first argument is `{base}'0(..)`; {outside}"));
+        }
+        self.is_function(base)
+            .then(|| format!("{outside}; inside of one it is written out, as in `def {name}(x : real) = ..`"))
     }
 
     /// Reports a callee that means nothing, with what to write instead.
@@ -232,7 +249,12 @@ impl<'a> Elaborator<'a> {
             None => foreign::function(function)
                 .map_or_else(|| format!("arguments stand in order, as in `{function}(a, b)`"), str::to_owned),
         };
-        let message = format!("an argument is expected, found `{name} = ..`: arguments have no names");
+        let message = match name.as_str() {
+            "axis" | "axes" | "dim" | "dims" | "keepdims" | "keepdim" => {
+                format!("an argument is expected, found `{name} = ..`")
+            }
+            _ => format!("an argument is expected, found `{name} = ..`: `axis` and `keepdims` alone have names"),
+        };
         let span = self.span(at);
         self.diagnose(Diagnostic::new("named-argument", span, message).help(help));
         true
@@ -440,11 +462,24 @@ impl<'a> Elaborator<'a> {
             _ if anonymous => None,
             _ => Some(self.declared_as(def)),
         };
-        let help = help.map(|help| match foreign::with_order(name) {
-            Some(others) if found > params.len() => others.to_owned(),
+        let help = help.map(|help| match (foreign::with_order(name), self.axis_without_name(at, def)) {
+            (Some(others), _) if found > params.len() => others.to_owned(),
+            (_, Some(with_name)) => with_name,
             _ => help,
         });
         self.takes_or(name, params.len(), found, span, help)
+    }
+
+    /// What to write instead of `softmax(A, 0)`: a definition of one vector, called with a tensor and an axis.
+    fn axis_without_name(&self, at: ExprId, def: usize) -> Option<String> {
+        let Expr::Call { callee, args } = self.expr(at) else { return None };
+        let ([(_, ty)], [tensor, axis]) = (self.definitions[def].params, args.as_slice()) else { return None };
+        let axis = self.constant(*axis).filter(|_| matches!(ty.kind, TypeKind::Tensor(..)))?;
+        let tensor = match self.expr(*tensor) {
+            Expr::Name(name) => name.as_str(),
+            _ => "..",
+        };
+        Some(format!("an axis has its name, and is counted from 0: `{}({tensor}, axis = {axis})`", callee.text))
     }
 
     /// Whether a definition is called in its own text, which is reported.

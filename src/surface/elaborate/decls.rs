@@ -326,6 +326,12 @@ impl<'a> Declarations<'a> {
             Some((of, by)) => self.size(of).map(|of| self.quotient(&of, by, Some(size))),
             None => self.size(value).map(Ok),
         };
+        if found.is_none()
+            && let Some(global) = self.globals.get_mut(name.text.as_str())
+        {
+            // What it is was reported.
+            *global = Global::Error;
+        }
         let equal = found.and_then(|found| {
             let equal = found.and_then(|found| Pred::equal(&Size::size(size), &found));
             self.checked(value, equal)

@@ -141,6 +141,10 @@ impl<'a> Elaborator<'a> {
                 return Err(Some(Diagnostic::new("not-an-index", span, message).help(help)));
             }
             Expr::Error => return Err(None),
+            // It was reported where it is declared.
+            Expr::Call { callee, .. } if matches!(self.globals.get(callee.text.as_str()), Some(Global::Error)) => {
+                return Err(None);
+            }
             other => return Err(Some(not_an_index(other, span))),
         }
         Ok(())

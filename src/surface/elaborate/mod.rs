@@ -64,6 +64,7 @@ mod found;
 mod found_sizes;
 mod functions;
 mod indices;
+mod matrices;
 mod names;
 mod parts;
 mod predicates;
@@ -169,6 +170,8 @@ struct Source<'a> {
     shared: FxHashMap<ExprId, Vec<ExprId>>,
     /// The expressions that a product of matrices begins with: a vector is a row there.
     rows: FxHashSet<ExprId>,
+    /// The powers that stand where matrices are multiplied.
+    powers: FxHashMap<ExprId, matrices::Around>,
 }
 
 impl<'a> Source<'a> {
@@ -192,7 +195,7 @@ impl<'a> Source<'a> {
             constants.push(value);
         }
         let (repeated, shared) = sharing::shared(ast);
-        Source { ast, constants, repeated, shared, rows: tensors::rows(ast) }
+        Source { ast, constants, repeated, shared, rows: tensors::rows(ast), powers: matrices::powers(ast) }
     }
 }
 

@@ -263,6 +263,10 @@ impl<'a> Elaborator<'a> {
             );
             return;
         }
+        // The line that gives it could not be read.
+        if self.frame.source.ast.unread.contains(name) {
+            return self.fail();
+        }
         let depth = self.depth();
         let candidates = self.scopes.visible(depth).chain(self.globals.keys().copied());
         let close = closest(name, candidates).map(str::to_owned);

@@ -52,7 +52,7 @@ impl Elaborator<'_> {
             return;
         }
         if self.constant(*by).is_none_or(|by| by <= 0) {
-            let diagnostic = not_a_divisor(self.span(at));
+            let diagnostic = not_a_divisor(*op, self.span(at));
             self.diagnose(diagnostic);
             self.affines.push(None);
             return;

@@ -92,7 +92,7 @@ fn linear_within<'a>(source: &Source<'a>, e: ExprId, depth: usize) -> Result<Lin
             },
             Expr::Binary(op @ (BinaryOp::FloorDiv | BinaryOp::Rem), a, b) => {
                 let Some(by) = constant(b).filter(|by| *by > 0) else {
-                    return Err(Some(not_a_divisor(span)));
+                    return Err(Some(not_a_divisor(*op, span)));
                 };
                 if depth >= MAX_QUOTIENT_NESTING {
                     let message = format!("floor divisions nest to a depth of at most {MAX_QUOTIENT_NESTING}");
@@ -127,11 +127,16 @@ pub(super) fn may_be_equal(n: &Size, m: &Size) -> bool {
 }
 
 /// That `//` and `%` take a positive integer.
-pub(super) fn not_a_divisor(span: Span) -> Diagnostic {
+pub(super) fn not_a_divisor(op: BinaryOp, span: Span) -> Diagnostic {
     let message = "the divisor of `//` and `%` is a positive integer literal, or that of `%` a size";
-    Diagnostic::new("not-affine", span, message).help(
-        "as in `n // 2` and `i % 3`; numbers are divided by `/`, and an index that stands for two is two indices, as in `kron(A, B)`",
-    )
+    let sign = match op {
+        BinaryOp::FloorDiv => "as in `n // 2`; a comment behind code begins with `#`",
+        _ => "as in `i % 3`",
+    };
+    let help = format!(
+        "{sign}; numbers are divided by `/`, and an index that stands for two is two indices, as in `kron(A, B)`"
+    );
+    Diagnostic::new("not-affine", span, message).help(help)
 }
 
 /// What a part of a size means; nothing where that is not known.

@@ -11,7 +11,7 @@ use super::{Elaborator, Task};
 use crate::base::{IndexId, Span, VarId};
 use crate::error::Diagnostic;
 use crate::foreign;
-use crate::index::{Affine, Pred, Size};
+use crate::index::{Affine, Application, Pred, RelationRef, Size, Var};
 use crate::scalar::{Function, Number, Op};
 use crate::term::{Term, TermId};
 use crate::ty::{Side, Type, TypeId};
@@ -192,7 +192,7 @@ impl<'a> Elaborator<'a> {
     }
 
     /// Whether an exponent is the `T` of `A^T`.
-    fn is_transpose(&self, exponent: ExprId) -> bool {
+    pub(super) fn is_transpose(&self, exponent: ExprId) -> bool {
         match self.expr(exponent) {
             Expr::Name(name) => {
                 matches!(name.as_str(), "T" | "top" | "t") && matches!(self.peek(name), Meaning::Unknown)
@@ -214,6 +214,7 @@ impl<'a> Elaborator<'a> {
             }
             Meaning::Index(i) => self.push(Term::Number(Number::Index(Affine::index(i))), span),
             Meaning::Size(n) => self.push(Term::Number(Number::Index(n)), span),
+            Meaning::Callable(Global::Map(map)) => self.targets(RelationRef::Input(map), span),
             Meaning::Callable(_) | Meaning::Function(_) => {
                 let message = format!("a value is expected, but `{name}` is {}", self.noun_of(name));
                 let help = match self.globals.get(name) {
@@ -240,6 +241,18 @@ impl<'a> Elaborator<'a> {
                 None
             }
         }
+    }
+
+    /// A map as a value: the tensor of its targets as numbers, `gen i < n. f(i)`.
+    fn targets(&mut self, map: RelationRef, span: Span) -> Option<TermId> {
+        let mut shape: Vec<Size> = super::bounds::shape(&self.program, map);
+        // Behind the places is the range of the target.
+        shape.pop();
+        let indices = self.fresh_indices(&shape, &[]);
+        let args = indices.iter().map(|index| Affine::index(*index)).collect();
+        let target = Affine::var(Var::Apply(Box::new(Application { map, args })));
+        let target = self.number_of(&target, span)?;
+        self.gens(&indices, &shape, target, span)
     }
 
     /// `[p]`
@@ -307,6 +320,9 @@ impl<'a> Elaborator<'a> {
             self.values.push(None);
             return;
         }
+        if let (BinaryOp::Mul, Some(a), Some(b)) = (op, a, b) {
+            self.warn_of_transpose(at, [*left, *right], [a, b]);
+        }
         let value = self.elementwise(vec![a, b], &[*left, *right], symbol(op), span, |this, operands| {
             let [a, b] = <[TermId; 2]>::try_from(operands).ok()?;
             this.operation(op, a, b, span)
@@ -331,6 +347,10 @@ impl<'a> Elaborator<'a> {
         let span = self.span(at);
         let base = self.pop_value();
         let Expr::Binary(_, operand, _) = self.expr(at) else { return };
+        if base.is_some_and(|base| !self.allows_power(at, base, k)) {
+            self.values.push(None);
+            return;
+        }
         let value = self.elementwise(vec![base], &[*operand], "^", span, |this, base| {
             this.push(Term::Apply(Function::from(Op::Powi(k)), base), span)
         });

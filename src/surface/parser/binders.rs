@@ -178,6 +178,16 @@ impl Parser<'_> {
         false
     }
 
+    /// Whether the bracket here begins the body of a binder whose point is missing, `sum i < n (x[i] - 1)^2`: in front of it the range
+    /// ends with a number or the name of a size, which is neither called nor read.
+    pub(super) fn is_body_without_point(&self, name: Span) -> bool {
+        let text = self.text.get(name.range()).unwrap_or("");
+        let is_apart = self.current.span.start > name.end && !self.current.starts_line;
+        let mut groups = self.frames.iter().rev().take(MAX_INDICES).filter(|frame| frame.level().is_none());
+        let is_size = self.known_sizes.contains(text) || text.starts_with(|c: char| c.is_ascii_digit());
+        is_apart && is_size && matches!(groups.next(), Some(Frame::Extent { open: None, .. }))
+    }
+
     /// The token behind the one here.
     fn token_behind(&self) -> Token {
         self.lexer.clone().next(&mut Vec::new()).token

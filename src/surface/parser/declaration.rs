@@ -74,11 +74,34 @@ impl Parser<'_> {
         behind.token == Token::Name && !behind.starts_line
     }
 
-    /// `size h = n // 2`
+    /// `size h = n // 2`, and `size n, m` of several that no shape gives.
     fn size(&mut self) -> Option<Decl> {
-        let name = self.name("the name of a size")?;
+        let names = self.names("the name of a size")?;
+        if names.len() > 1 && self.token() == Token::Equal {
+            let message = "expected another declaration behind several sizes, found `=`";
+            let help = "a size that follows from others has a declaration of its own: `size h = n // 2`";
+            self.report(Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+        }
         let value = self.eat(Token::Equal).map(|_| self.expression(&[]).id);
-        Some(Decl::Size { name, value })
+        self.each(names, |name| Decl::Size { name, value })
+    }
+
+    /// `x, y`
+    fn names(&mut self, what: &str) -> Option<Vec<Name>> {
+        let mut names = vec![self.name(what)?];
+        while self.eat(Token::Comma).is_some() {
+            names.extend(self.name(what));
+        }
+        Some(names)
+    }
+
+    /// A declaration of each of several names: all but the last are added.
+    fn each(&mut self, names: Vec<Name>, declare: impl FnMut(Name) -> Decl) -> Option<Decl> {
+        let mut decls: Vec<Decl> = names.into_iter().map(declare).collect();
+        let last = decls.pop();
+        decls.iter().for_each(|decl| self.know_declared(decl));
+        self.ast.decls.extend(decls);
+        last
     }
 
     pub(super) fn decl(&mut self) {
@@ -144,9 +167,9 @@ impl Parser<'_> {
 
     /// `x, y : T`
     fn params_of_type(&mut self) -> Option<Decl> {
-        let mut names = vec![self.name("the name of a parameter")?];
-        while self.eat(Token::Comma).is_some() {
-            names.extend(self.name("the name of a parameter"));
+        let names = self.names("the name of a parameter")?;
+        if let Some(map) = self.relation_as_type(&names) {
+            return self.each(names, map);
         }
         let read = self.param_type();
         let mut params = Vec::with_capacity(names.len());
@@ -203,20 +226,52 @@ impl Parser<'_> {
     }
 
     fn relation(&mut self) -> Option<Decl> {
-        let name = self.name("the name of a relation")?;
+        let names = self.names("the name of a relation")?;
         let colon = self.expect(Token::Colon, "and a shape behind the name of a relation");
         let shape = colon.then(|| self.sizes("a shape such as `[n, m]`")).flatten();
         let shape = shape.unwrap_or_else(|| vec![self.error_leaf().id]);
-        Some(Decl::Relation { name, shape })
+        self.each(names, |name| Decl::Relation { name, shape: shape.clone() })
+    }
+
+    /// `: rel [n, m]` and `: map [m] -> [n]` behind the names of parameters, which is reported and read as the declaration that it means.
+    fn relation_as_type(&mut self, names: &[Name]) -> Option<impl FnMut(Name) -> Decl + use<>> {
+        let word = self.lexer.clone().next(&mut Vec::new());
+        let is_map = word.token == Token::Map;
+        if self.token() != Token::Colon || word.starts_line || !matches!(word.token, Token::Rel | Token::Map) {
+            return None;
+        }
+        self.advance();
+        let found = self.found();
+        let at = self.advance().span;
+        let reported = self.diagnostics.len();
+        let start = self.current.span;
+        let source = self.sizes("a shape such as `[n, m]`").unwrap_or_else(|| vec![self.error_leaf().id]);
+        let target = match is_map && self.eat(Token::Arrow).is_some() {
+            true => self.sizes("the range of a map's target such as `[c]`").and_then(|sizes| sizes.first().copied()),
+            false => None,
+        };
+        let names: Vec<&str> = names.iter().map(|name| name.text.as_str()).collect();
+        let (names, shape) = (names.join(", "), self.in_one_line(start.to(self.last_end)));
+        let message = format!("expected a type such as `real`, `[n] real` or `(real, real)`, found {found}");
+        if self.diagnostics.len() == reported {
+            let word = if is_map { "map" } else { "rel" };
+            let help = format!("it is declared by its own word: `{word} {names} : {shape}`");
+            self.push_diagnostic(Diagnostic::new("unexpected-token", at, message).help(help));
+        }
+        let target = target.or_else(|| is_map.then(|| self.error_leaf().id));
+        Some(move |name| match target {
+            Some(target) => Decl::Map { name, source: source.clone(), target },
+            None => Decl::Relation { name, shape: source.clone() },
+        })
     }
 
     fn map(&mut self) -> Option<Decl> {
-        let name = self.name("the name of a map")?;
+        let names = self.names("the name of a map")?;
         let (source, target) = self.map_type().unwrap_or_else(|| {
             let leaf = self.error_leaf().id;
             (vec![leaf], leaf)
         });
-        Some(Decl::Map { name, source, target })
+        self.each(names, |name| Decl::Map { name, source: source.clone(), target })
     }
 
     /// `: [p] -> [c]`

@@ -10,7 +10,7 @@ use crate::foreign;
 use crate::lexer::{Lexeme, Token};
 use crate::scalar::Op;
 use crate::surface::MAX_TYPE_NESTING;
-use crate::surface::ast::{Arm, BinaryOp, BinderKind, Decl, Expr, ExprId, LoopKind, Name, TypeExpr, TypeKind, UnaryOp};
+use crate::surface::ast::{Arm, BinaryOp, BinderKind, Decl, Expr, LoopKind, Name, UnaryOp};
 
 impl Parser<'_> {
     /// An expression up to a token that cannot continue it. `stops` are the tokens by which the caller ends it.
@@ -57,6 +57,7 @@ impl Parser<'_> {
                 None
             }
             Token::Minus => self.prefix(Prefix::Neg),
+            Token::Plus | Token::Star if self.begins_reduction() => Some(self.reduction()),
             Token::Plus if !matches!(self.text.get(self.last_end.range()), Some("+" | "-" | "−")) => {
                 self.advance();
                 None
@@ -226,6 +227,10 @@ impl Parser<'_> {
             _ if self.begins_foreign_function(span) => self.foreign_function(span),
             token if !self.current.starts_line && starts_operand(token) && self.is_habit_in_front(span) => None,
             _ if self.opens_vector(span) => None,
+            Token::LeftParen if self.is_body_without_point(span) => {
+                let name = self.name_at(span);
+                Some(self.node(Expr::Name(name.text), span))
+            }
             Token::LeftParen if !self.current.starts_line => match self.made(span) {
                 Some(made) if self.opens_binder(BinderKind::Sum, made, 1, span) => None,
                 _ => self.call(self.name_at(span)),
@@ -320,7 +325,11 @@ impl Parser<'_> {
             }
             pattern => pattern,
         };
+        let before = self.diagnostics.len();
         let pattern = if self.token() == Token::Comma { self.steps_and_path(pattern) } else { pattern };
+        if self.diagnostics.len() > before {
+            return self.let_without_value(pattern, start, indent);
+        }
         self.expect(Token::Equal, "and the value of the variable");
         self.open(Frame::LetValue { pattern, function: None, start, indent });
     }
@@ -421,7 +430,7 @@ impl Parser<'_> {
     }
 
     /// Whether an `in` behind the value of a line `y = e` is that of a `let` around the line, whose frame is at a place.
-    fn is_in_of_let(&mut self, base: usize, at: usize) -> bool {
+    pub(super) fn is_in_of_let(&mut self, base: usize, at: usize) -> bool {
         for frame in self.frames[base..at].iter().rev() {
             self.looked_at += 1;
             if frame.level().is_none() || self.looked_at > super::MAX_LOOKED_AT {
@@ -454,65 +463,6 @@ impl Parser<'_> {
         outer.is_some_and(|outer| self.current.indent <= outer)
     }
 
-    /// `y = e` on a line of its own, in front of what it is used in: `let y = e`; and `f(x) = e`, which is `let f = fn x. e` of an `x` of any type.
-    fn assignment(&mut self, operand: Operand, base: usize, stops: &[Token]) -> Option<Next> {
-        let is_in = self.token() == Token::In;
-        let next = match self.token() {
-            Token::Semicolon => self.lexer.clone().next(&mut Vec::new()),
-            _ if self.current.starts_line || is_in => self.current,
-            _ => return None,
-        };
-        // A declaration goes on in lines that are indented deeper.
-        let ends = self.indent.is_some_and(|outer| next.indent <= outer || !next.starts_line);
-        let goes_on = starts_operand(next.token) || self.goes_on_with_definition();
-        if !is_in && (ends || !goes_on) {
-            return None;
-        }
-        // What is open behind the sign, as the body of a `sum` is, ends with the value.
-        let stands = |frame: &Frame| frame.level().is_none() || matches!(frame, Frame::Compare { .. });
-        let at = base + self.frames.get(base..)?.iter().rposition(stands)?;
-        let Frame::Compare { op: BinaryOp::Equal, lhs, chain: None } = &self.frames[at] else { return None };
-        let lhs = *lhs;
-        let before = self.text.get(..lhs.span.start as usize)?.trim_end_matches([' ', '\t']);
-        let begins = before.is_empty() || before.ends_with(['\n', ';', '\u{feff}']);
-        let in_block = match at.checked_sub(1).filter(|_| at > base).and_then(|at| self.frames.get(at)) {
-            None => stops.is_empty(),
-            // The body of a function, in lines that are indented deeper.
-            Some(Frame::LetValue { function: Some(_), indent, .. }) => next.starts_line && next.indent > *indent,
-            Some(frame) => frame.begins_block(),
-        };
-        if is_in && self.is_in_of_let(base, at) {
-            return None;
-        }
-        if !begins || !in_block || self.ast.spans.get(lhs.id) != Some(&lhs.span) {
-            return None;
-        }
-        let (name, params) = match self.ast.exprs.get(lhs.id)? {
-            Expr::Name(_) => (self.name_at(lhs.span), None),
-            Expr::Call { callee, args } => {
-                let any = |arg: &ExprId| match (self.ast.exprs.get(*arg)?, self.ast.spans.get(*arg)) {
-                    (Expr::Name(text), Some(span)) => {
-                        let name = Name { text: text.clone(), span: *span };
-                        Some((name, TypeExpr { kind: TypeKind::Inferred, span: *span }))
-                    }
-                    _ => None,
-                };
-                (callee.clone(), Some(args.iter().map(any).collect::<Option<Vec<_>>>()?))
-            }
-            _ => return None,
-        };
-        let mut value = self.finish_operators(0, operand, at + 1);
-        self.frames.pop();
-        if let Some(params) = params {
-            value = self.node(Expr::Function { params, body: value.id }, lhs.span.to(value.span));
-        }
-        if self.eat(Token::Semicolon).is_none() {
-            self.eat(Token::In);
-        }
-        self.open(Frame::LetBody { name, value: value.id, start: lhs.span });
-        Some(Next::Expect)
-    }
-
     /// Whether `, y = ..` goes on with another variable of a `let`.
     fn another_binding(&self) -> bool {
         let mut lexer = self.lexer.clone();
@@ -526,7 +476,7 @@ impl Parser<'_> {
     /// Goes on behind a finished operand.
     fn behind(&mut self, operand: Operand, base: usize, stops: &[Token]) -> Next {
         let token = self.token();
-        if token == Token::LeftBracket && !self.current.starts_line {
+        if token == Token::LeftBracket && !self.current.starts_line && !self.is_body_without_point(self.last_end) {
             let open = self.advance().span;
             self.open(Frame::Access { open, array: operand, indices: Vec::new() });
             return Next::Expect;
@@ -628,6 +578,9 @@ impl Parser<'_> {
     }
 
     fn infix(&mut self, op: BinaryOp, level: u8, op_span: Span, operand: Operand, base: usize) {
+        if op == BinaryOp::FloorDiv && !matches!(self.token(), Token::Number { .. }) {
+            self.divided_at = Some(op_span.start);
+        }
         // `^` associates to the right, and comparisons form chains: neither finishes its like.
         let finished = if level == POWER || level == COMPARE { level + 1 } else { level };
         let lhs = self.finish_operators(finished, operand, base);
@@ -669,6 +622,9 @@ impl Parser<'_> {
         let whole = self.node(Expr::Binary(op, lhs.id, rhs.id), lhs.span.to(rhs.span));
         if matches!(between.trim(), "·" | "⋅") {
             self.ast.dots.insert(whole.id);
+        }
+        if between.trim_start().starts_with('.') {
+            self.ast.of_elements.insert(whole.id);
         }
         whole
     }

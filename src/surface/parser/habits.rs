@@ -25,6 +25,31 @@ impl Parser<'_> {
         !self.current.starts_line && (self.at_word("where") || self.at_word("when"))
     }
 
+    /// Whether a reduction of APL begins here, `+/ x`.
+    pub(super) fn begins_reduction(&self) -> bool {
+        let behind = self.lexer.clone().next(&mut Vec::new());
+        behind.token == Token::Slash && behind.span.start == self.current.span.end
+    }
+
+    /// `+/ x * y`, which is reported and passed over to the end of its line.
+    pub(super) fn reduction(&mut self) -> Operand {
+        let start = self.current.span;
+        let word = if self.token() == Token::Plus { "sum" } else { PRODUCT };
+        let rest = self.text.get(start.end as usize + 1..).and_then(|rest| rest.lines().next()).unwrap_or("");
+        let of = within_brackets(rest.split('#').next().unwrap_or("")).trim();
+        let of = if of.is_empty() || of.len() > MAX_SHOWN { "x" } else { of };
+        let sign = self.text.get(start.start as usize..start.end as usize + 1).unwrap_or("+/");
+        let message = format!("expected an expression, found `{sign}`");
+        self.report(Diagnostic::new("unexpected-token", start, message).help(format!("it is written `{word}({of})`")));
+        loop {
+            self.advance();
+            let ends = matches!(self.token(), Token::End | Token::RightParen | Token::RightBracket | Token::Comma);
+            if ends || self.current.starts_line {
+                return self.error_leaf();
+            }
+        }
+    }
+
     /// What to write instead of what stands here, behind a finished operand.
     pub(super) fn habit(&self, operand: Operand) -> Option<String> {
         let habit = match self.token() {
@@ -399,4 +424,14 @@ impl Parser<'_> {
         let end = self.advance().span;
         self.end_group(Token::Dot, end, operand)
     }
+}
+
+/// The front of a text up to a bracket that it closes and has not opened.
+fn within_brackets(text: &str) -> &str {
+    let mut depth = 0i32;
+    let end = text.find(|c| {
+        depth += i32::from(matches!(c, '(' | '[')) - i32::from(matches!(c, ')' | ']'));
+        depth < 0
+    });
+    text.get(..end.unwrap_or(text.len())).unwrap_or("")
 }

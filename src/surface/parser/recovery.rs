@@ -1,7 +1,8 @@
 //! How reading goes on behind a mistake: what is open is closed, or tokens are skipped up to one that means something.
 
-use super::frame::{Frame, Next};
+use super::frame::{Frame, Next, Pattern};
 use super::{Operand, Parser, is_decl, starts_operand, symbol_text};
+use crate::base::Span;
 use crate::error::Diagnostic;
 use crate::foreign;
 use crate::lexer::Token;
@@ -249,7 +250,40 @@ impl Parser<'_> {
             }
             _ => ("`.` and the body behind the range", "missing-body", self.current.span),
         };
-        self.report(Diagnostic::new(code, span, format!("expected {expected}, found {found}")));
+        let diagnostic = Diagnostic::new(code, span, format!("expected {expected}, found {found}"));
+        let help = self.point_behind_range();
+        self.report(match help {
+            Some(help) => diagnostic.help(help),
+            None => diagnostic,
+        });
+    }
+
+    /// Passes over the value of a `let` whose names were reported, and goes on behind it.
+    pub(super) fn let_without_value(&mut self, pattern: Pattern, start: Span, indent: u32) {
+        loop {
+            let ends = matches!(self.token(), Token::End | Token::In | Token::Semicolon | Token::Let);
+            if ends || self.current.starts_line && self.current.indent <= indent {
+                break;
+            }
+            self.advance();
+        }
+        if matches!(self.token(), Token::In | Token::Semicolon) {
+            self.advance();
+        }
+        let value = self.error_leaf();
+        self.let_body(pattern, None, value, start);
+    }
+
+    /// What to write where a body stands right behind the range of a binder, `sum i < n x[i]`.
+    fn point_behind_range(&self) -> Option<String> {
+        let Some(Frame::Extent { open: None, start, .. }) = self.frames.last() else { return None };
+        let is_body = starts_operand(self.token()) && !self.current.starts_line;
+        let word = self.text.get(start.range()).unwrap_or("sum");
+        let range = self.text.get(start.end as usize..self.last_end.end as usize).unwrap_or("").trim();
+        let range = if range.len() > foreign::MAX_SHOWN || range.contains('\n') { "i < n" } else { range };
+        is_body.then(|| {
+            format!("put a `.` behind the range, `{word} {range}. ..`, or parentheses around it, `{word} ({range}) ..`")
+        })
     }
 
     /// Something stands behind the body.
@@ -283,6 +317,12 @@ impl Parser<'_> {
         if self.token() == Token::Comma {
             let line =
                 body.and_then(|body| self.text.get(body.span.start as usize..)).and_then(|text| text.lines().next());
+            if let Some(help) = self.pattern_meant() {
+                self.report(diagnostic.help(help));
+                self.ast.body = Some(self.error_leaf().id);
+                self.skip(|_| false);
+                return;
+            }
             let results =
                 line.map(str::trim).filter(|line| line.len() <= foreign::MAX_SHOWN && !line.contains(['#', ';']));
             self.report(diagnostic.help(foreign::results(results.unwrap_or("a, b"))));
@@ -303,11 +343,37 @@ impl Parser<'_> {
             Token::LeftBracket | Token::LeftParen if self.current.starts_line => {
                 diagnostic.help("an access or a call begins on the line on which what it applies to ends")
             }
+            token if self.current.starts_line && starts_operand(token) && self.is_behind_minus() => diagnostic.help(
+                "a line that begins with `-` goes on with the one in front of it where it is indented deeper, and begins a new expression where it is not",
+            ),
             Token::Name if self.current.starts_line => {
                 diagnostic.help("declarations begin with param, rel, map, assume, def or fun")
             }
             _ => diagnostic,
         });
+    }
+
+    /// Whether the line in front of this place begins with `-`.
+    fn is_behind_minus(&self) -> bool {
+        let before = self.text.get(..self.last_end.end as usize).unwrap_or("");
+        before.lines().next_back().is_some_and(|line| line.trim_start().starts_with(['-', '−']))
+    }
+
+    /// What to write instead of `a, b = e` at its first comma.
+    fn pattern_meant(&self) -> Option<String> {
+        let line = self.last_end.start as usize;
+        let line = self.text.get(line..)?.lines().next()?;
+        let (names, value) = line.split_once('=')?;
+        let (names, value) = (names.trim(), value.split('#').next()?.trim());
+        let is_name = |name: &str| crate::lexer::is_name(name.trim());
+        if value.starts_with('=') || !names.split(',').all(is_name) {
+            return None;
+        }
+        let is_list = value.matches([',']).count() > 0 && !value.starts_with('(') && value.len() <= foreign::MAX_SHOWN;
+        Some(match is_list && !value.contains(['<', '.']) {
+            true => format!("several names stand in parentheses, and so do their values: `({names}) = ({value})`"),
+            false => format!("several names stand in parentheses: `({names}) = ..`"),
+        })
     }
 
     /// What to write instead of `y = e` and `f(a) = e` in front of the body.

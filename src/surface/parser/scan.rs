@@ -33,6 +33,11 @@ pub(super) fn one_index(word: &str) -> String {
     format!("a `{word}` goes over one index: nest them, as in `{word} t < n, s = e0. fold u < m, r = s. e`")
 }
 
+/// What to write where a loop has several states.
+fn one_state(word: &str) -> String {
+    format!("a `{word}` has one state: of several make a pair, as in `{word} t < n, (s, r) = (a, b). e`")
+}
+
 impl Parser<'_> {
     /// Reads from the word to the range.
     pub(super) fn scan(&mut self, kind: LoopKind) -> Option<Operand> {
@@ -79,6 +84,9 @@ impl Parser<'_> {
         }
         let before = self.diagnostics.len();
         let state = self.pattern(0, "the state, as in `s = e0`", true).unwrap_or_else(|| Pattern::Name(self.no_name()));
+        if self.token() == Token::Comma && self.diagnostics.len() == before {
+            return self.several_states(head, steps, state);
+        }
         self.expect(Token::Equal, "and the state at the beginning");
         head.sound &= self.diagnostics.len() == before;
         if !head.sound && self.eat(Token::Dot).is_some() {
@@ -412,13 +420,29 @@ impl Parser<'_> {
         let Some(Frame::ScanInit { mut head, steps, lower, .. }) = self.frames.pop() else {
             return Next::Operand(operand);
         };
-        let word = head.kind.word();
         let message = "expected an operator, or `.` and the body, found `,`";
-        let help =
-            format!("a `{word}` has one state: of several make a pair, as in `{word} t < n, (s, r) = (a, b). e`");
+        let help = one_state(head.kind.word());
         self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
         self.advance();
-        self.scan_state(head, steps, lower)
+        if self.token() == Token::Name {
+            return self.scan_state(head, steps, lower);
+        }
+        // `(s, r) = a, b`
+        self.skip_to_body();
+        let init = self.error_leaf().id;
+        self.scan_body(head, steps, Pattern::Name(self.no_name()), init);
+        Next::Expect
+    }
+
+    /// `, r = ..` stands behind the first name of a state: what is left of the head is passed over, and the body is read.
+    fn several_states(&mut self, mut head: Head, steps: ExprId, state: Pattern) -> Next {
+        let message = format!("expected `=` and the state at the beginning, found {}", self.found());
+        let help = one_state(head.kind.word());
+        self.report_head(&mut head, Diagnostic::new("unexpected-token", self.current.span, message).help(help));
+        self.skip_to_body();
+        let init = self.error_leaf().id;
+        self.scan_body(head, steps, state, init);
+        Next::Expect
     }
 
     /// Reports what is wrong with the head, if it is the first.

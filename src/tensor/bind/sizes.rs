@@ -106,12 +106,11 @@ impl<'a> Solver<'a> {
         if let Some(name) = unknown.first() {
             let all: Vec<String> = unknown.iter().take(8).map(|name| format!("`{name}`")).collect();
             let message = match unknown.len() {
-                1 => {
-                    "this size does not follow from the shapes of the inputs; give it, by `--size`, in Rust by `Inputs::size`"
-                        .to_string()
-                }
+                1 => format!(
+                    "this size does not follow from the shapes of the inputs; give it, by `--size {name}=3`, in Rust by `Inputs::size`, in Python by `sizes={{\"{name}\": 3}}`"
+                ),
                 _ => format!(
-                    "the sizes {} do not follow from the shapes of the inputs; give them, by `--size`, in Rust by `Inputs::size`",
+                    "the sizes {} do not follow from the shapes of the inputs; give them, by `--size {name}=3`, in Rust by `Inputs::size`, in Python by `sizes={{\"{name}\": 3}}`",
                     all.join(", ")
                 ),
             };
