@@ -296,7 +296,8 @@ fn document(results: &Results, written: &[String], counts: &[(&str, Counts)]) ->
 
 /// Runs a kernel that stores some parameters and results in single precision, and some results as sparse tensors.
 fn stored(function: &Function, inputs: &mut Inputs, arguments: &Arguments, engine: Engine) -> Result<Results> {
-    let kernel = function.kernel(inputs).as_written().single(&arguments.single).sparse(&arguments.sparse).engine(engine);
+    let kernel =
+        function.kernel(inputs).as_written().single(&arguments.single).sparse(&arguments.sparse).engine(engine);
     let kernel = match arguments.limit {
         Some(limit) => kernel.limit(limit),
         None => kernel,

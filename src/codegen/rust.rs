@@ -406,7 +406,8 @@ impl<'a> Emitter<'a> {
     fn where_asked(&self, test: RealId, text: &str, wide: bool, copy: Copy) -> String {
         let read = self.read(test, false, copy);
         let asked = if self.wide.contains(&test) { format!("some({read})") } else { format!("{read} != 0.0") };
-        let zero = self.lanes.filter(|_| wide).map_or("0.0".to_owned(), |lanes| format!("all::<{}>(0.0)", lanes.width()));
+        let zero =
+            self.lanes.filter(|_| wide).map_or("0.0".to_owned(), |lanes| format!("all::<{}>(0.0)", lanes.width()));
         format!("if {asked} {{ {text} }} else {{ {zero} }}")
     }
 

@@ -233,8 +233,9 @@ impl Plan {
                     {
                         match self.sums_of_fewer_axes(program, *arg, &efforts) {
                             Some(sums) => apart.extend(sums),
-                            None => self
-                                .store_operand(program, *arg, &mut efforts, |stored| Decision::Argument { stored }),
+                            None => {
+                                self.store_operand(program, *arg, &mut efforts, |stored| Decision::Argument { stored })
+                            }
                         }
                     }
                 }

@@ -42,7 +42,8 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
             });
         }
         let mut names = Fresh::after(&nest.body);
-        let found = body(&mut nest.body, &literals, &mut BTreeMap::new()) + halves(&mut nest.body, &literals, &mut names);
+        let found =
+            body(&mut nest.body, &literals, &mut BTreeMap::new()) + halves(&mut nest.body, &literals, &mut names);
         if found > 0 {
             nest.decisions.push(Decision::Powers { powers: found });
         }

@@ -419,7 +419,8 @@ impl Pass<'_, '_, '_> {
 
     /// Whether the statement that is looked at is another one in other places: nothing is computed for it.
     fn is_view(&self) -> bool {
-        let is_view = |rhs: &Rhs| matches!(rhs, Rhs::Contract { sums, operands, .. } if sums.is_empty() && operands.len() == 1);
+        let is_view =
+            |rhs: &Rhs| matches!(rhs, Rhs::Contract { sums, operands, .. } if sums.is_empty() && operands.len() == 1);
         self.current.is_some_and(|x| is_view(&self.program.stmts[x].rhs))
     }
 

@@ -326,7 +326,8 @@ fn arms_run_where_they_are_taken() {
             let x: Vec<f64> = (0..9).map(|t| if t % 3 == 1 && t / 3 < taken { 1.0 } else { -1.0 }).collect();
             let inputs = iverson::inputs! { "x" => x, "w" => vec![w; 6], "s0" => 0.7 };
             let run = |function: &Function| {
-                let kernel = function.kernel(&inputs).as_written().engine(Engine::Interpreter).build().expect("it is bound");
+                let kernel =
+                    function.kernel(&inputs).as_written().engine(Engine::Interpreter).build().expect("it is bound");
                 count.store(0, Ordering::Relaxed);
                 let results = kernel.call(&inputs).expect("it runs");
                 for (name, value) in results.iter() {

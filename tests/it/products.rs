@@ -210,7 +210,8 @@ fn threads() {
             inputs.value(name, Dense::new(&shape, x.clone()).expect("it fits"));
             data.push(x);
         }
-        let kernel = |engine| -> Kernel { function.kernel(&inputs).as_written().engine(engine).build().expect("it binds") };
+        let kernel =
+            |engine| -> Kernel { function.kernel(&inputs).as_written().engine(engine).build().expect("it binds") };
         let expected = guarded(&kernel(Engine::Interpreter), &data, Flush::End);
         let native = kernel(Engine::Native);
         for threads in 1..=8 {

@@ -344,8 +344,12 @@ fn engines(function: &Function, inputs: &Inputs, native: bool) -> Vec<(&'static 
     let program = function.meant();
     let mut found = vec![("reference", numbers(&reference::evaluate(program, inputs).expect("it runs")))];
     let kernel = |engine| {
-        let kernel =
-            function.kernel(inputs).as_written().engine(engine).build().unwrap_or_else(|error| panic!("{error}\n{program}"));
+        let kernel = function
+            .kernel(inputs)
+            .as_written()
+            .engine(engine)
+            .build()
+            .unwrap_or_else(|error| panic!("{error}\n{program}"));
         numbers(&kernel.call(inputs).expect("it runs"))
     };
     found.push(("interpreter", kernel(Engine::Interpreter)));
