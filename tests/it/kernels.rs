@@ -731,3 +731,40 @@ fn extrema_are_looked_for_once_for_each_row() {
     let depth = |line: &&str| (line.len() - line.trim_start().len()) / 2 - 1;
     assert!(places.iter().map(depth).eq([1]), "{loops}");
 }
+
+/// Half powers are roots, at all numbers that there are.
+#[test]
+fn half_powers_are_those_of_the_standard() {
+    let x = [f64::NEG_INFINITY, -2.0, -0.0, 0.0, 1e-300, 0.25, 1.0, 4.0, 1e200, f64::INFINITY, f64::NAN];
+    let inputs = iverson::inputs! { "x" => x };
+    for exponent in [0.5, -0.5, 1.5, -1.5, 2.5, 15.5, 16.5] {
+        let function =
+            Function::parse(&format!("param x : [n] real\ngen i < n. x[i]^({exponent})")).expect("it is right");
+        for engine in [Engine::Interpreter, Engine::Native] {
+            let kernel = function.kernel(&inputs).as_written().engine(engine).build().expect("it binds");
+            for (x, found) in x.iter().zip(numbers(&kernel.call(&inputs).expect("it runs"))) {
+                let expected = x.powf(exponent);
+                let is_close =
+                    (found - expected).abs() <= 1e-14 * expected.abs() || found.to_bits() == expected.to_bits();
+                assert!(is_close || found.is_nan() && expected.is_nan(), "{x}^{exponent}: {found}, not {expected}");
+            }
+        }
+    }
+}
+
+/// Functions under a test of a number give what they give, whether some lane asks for them or none.
+#[test]
+fn functions_where_some_lane_asks() {
+    let text = "param x : [n] real\nparam p : real\nsum i < n. [x[i] > 1] * x[i]^p * exp(x[i])";
+    let function = Function::parse(text).expect("it is right");
+    for few in [0, 1, 37] {
+        let x: Vec<f64> = (0..100).map(|i| if i < few { 1.5 } else { f64::NEG_INFINITY }).collect();
+        let inputs = iverson::inputs! { "x" => x, "p" => 2.0 };
+        for engine in [Engine::Interpreter, Engine::Native] {
+            let kernel = function.kernel(&inputs).as_written().engine(engine).build().expect("it binds");
+            let found = kernel.call(&inputs).expect("it runs")["value"].as_scalar().expect("a number");
+            let expected = f64::from(few) * 2.25 * 1.5_f64.exp();
+            assert!((found - expected).abs() <= 1e-13 * expected, "{few}: {found}, not {expected}");
+        }
+    }
+}
