@@ -111,7 +111,10 @@ fn linear_within<'a>(source: &Source<'a>, e: ExprId, depth: usize) -> Result<Lin
             Expr::Error => return Err(None),
             other => {
                 let message = format!("a size is built from size variables and integers, found {}", noun(other));
-                return Err(Some(Diagnostic::new("not-a-size", span, message)));
+                let diagnostic = Diagnostic::new("not-a-size", span, message);
+                let help = "what is found for an index gets a name first, and a range ends at that: `let k = last[i] in sum t < k. ..`";
+                let is_found = matches!(other, Expr::Call { .. } | Expr::Access { .. });
+                return Err(Some(if is_found { diagnostic.help(help) } else { diagnostic }));
             }
         }
     }
