@@ -22,7 +22,7 @@ mod save;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::base::work;
 use crate::certificate::{self, Certificate, Cost};
@@ -172,6 +172,8 @@ pub struct Function {
     warnings: Vec<Diagnostic>,
     /// The results that kernels store as sparse tensors.
     sparse: Vec<String>,
+    /// What kernels of a program as it was written run, once that is known.
+    run: OnceLock<Arc<Function>>,
 }
 
 /// [`Function::parse`].
@@ -318,6 +320,7 @@ impl Function {
             dependents: Vec::new(),
             warnings: Vec::new(),
             sparse: Vec::new(),
+            run: OnceLock::new(),
         }
     }
 
@@ -512,9 +515,16 @@ impl Function {
         Ok(Certificate { bound: certificate.bound.under_loops(depth), ..certificate })
     }
 
-    /// Whether it is a program as it was written, no derivative, and not simplified.
-    pub(crate) fn is_written(&self) -> bool {
-        self.source.is_some()
+    /// What kernels run of a program as it was written: it is simplified, once. Nothing for others, which run as they are.
+    fn for_kernels(&self) -> Result<Option<&Function>> {
+        if self.source.is_none() {
+            return Ok(None);
+        }
+        if let Some(simplified) = self.run.get() {
+            return Ok(Some(simplified));
+        }
+        let simplified = Arc::new(self.simplify()?);
+        Ok(Some(self.run.get_or_init(|| simplified)))
     }
 
     /// The same function with no more work. Derivatives come simplified, and kernels run what this gives.

@@ -342,8 +342,10 @@ impl KernelBuilder<'_> {
     /// Those of [`Kernel::bind_with_constants`]; [`Error::Request`](crate::Error::Request) for names that neither parameters nor results have,
     /// for results that cannot be sparse, for threads that cannot be started, and for a budget of [memory](KernelBuilder::memory) that is too small.
     pub fn build(mut self) -> Result<Kernel> {
-        if !self.as_written && self.function.is_written() {
-            self.function = Cow::Owned(self.function.simplify()?);
+        if !self.as_written
+            && let Some(simplified) = self.function.for_kernels()?.cloned()
+        {
+            self.function = Cow::Owned(simplified);
         }
         let mut notes = Vec::new();
         if let Some(bytes) = self.memory {

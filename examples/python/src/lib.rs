@@ -138,7 +138,7 @@ impl Program {
 
     /// The program for the sizes and patterns of inputs, with the numbers of the constants. Results that are named `sparse` are stored so.
     #[expect(clippy::too_many_arguments, reason = "the keywords of `kernel` in Python")]
-    #[pyo3(signature = (values, sizes, constants, sparse, engine, threads, memory))]
+    #[pyo3(signature = (values, sizes, constants, sparse, engine, threads, memory, as_written))]
     fn bind(
         &self,
         py: Python<'_>,
@@ -149,6 +149,7 @@ impl Program {
         engine: &str,
         threads: Option<usize>,
         memory: Option<u64>,
+        as_written: bool,
     ) -> PyResult<BoundKernel> {
         let engine = match engine {
             "auto" => Engine::Auto,
@@ -163,6 +164,7 @@ impl Program {
         let mut builder = self.function.kernel(&inputs).constants(&constants).sparse(&sparse).engine(engine);
         builder = threads.into_iter().fold(builder, KernelBuilder::threads);
         builder = memory.into_iter().fold(builder, KernelBuilder::memory);
+        builder = if as_written { builder.as_written() } else { builder };
         let kernel = py.detach(|| builder.build());
         Ok(BoundKernel { kernel: Arc::new(kernel.map_err(|error| errors::error(py, &error))?) })
     }

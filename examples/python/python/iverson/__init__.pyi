@@ -60,6 +60,7 @@ class Function:
         engine: _Engine = "auto",
         threads: Optional[int] = None,
         memory: Optional[int] = None,
+        as_written: bool = False,
         **named: Any,
     ) -> Kernel: ...
     def __call__(self, *args: Any, sizes: Optional[Mapping[str, int]] = None, **named: Any) -> Any: ...

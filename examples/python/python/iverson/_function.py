@@ -158,20 +158,20 @@ class Function:
 
     # Numbers.
 
-    def kernel(self, inputs=None, /, *, constants=(), sizes=None, sparse=(), engine="auto", threads=None, memory=None, **named):
+    def kernel(self, inputs=None, /, *, constants=(), sizes=None, sparse=(), engine="auto", threads=None, memory=None, as_written=False, **named):
         """The function for the sizes and patterns of inputs, by name: as a dictionary, as keywords, or both.
 
         Calls take the parameters that are not `constants`, whose numbers are bound; what depends on constants alone is computed once. Relations
         and maps are bound too. Of other parameters only shapes and patterns matter. Results that are named `sparse` are stored on the pattern that
         follows from those of the inputs. The engine `auto` interprets until compiled code is there; `native` waits for it.
         Calls run on `threads` threads, all there are where nothing is said, with the same bits on any number; what they take beside inputs and
-        results stays within `memory` bytes, or is refused.
+        results stays within `memory` bytes, or is refused. They run the program simplified, or as it is written.
         """
         inputs = {**(inputs or {}), **named}
         given, slots = self._describe(inputs)
         constants = [constants] if isinstance(constants, str) else list(constants)
         sparse = [sparse] if isinstance(sparse, str) else list(sparse)
-        bound = self._program.bind(given, dict(sizes or {}), constants, sparse, engine, threads, memory)
+        bound = self._program.bind(given, dict(sizes or {}), constants, sparse, engine, threads, memory, as_written)
         called = {name: slots[name] for name in self.parameters if name not in constants}
         leaves = [slot for slots in called.values() for slot in slots]
         templates = [_template(output, leaves, shared) for output, shared in zip(bound.outputs(), bound.shared())]

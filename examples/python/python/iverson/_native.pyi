@@ -19,6 +19,7 @@ class Program:
         engine: str,
         threads: Optional[int],
         memory: Optional[int],
+        as_written: bool,
     ) -> Bound: ...
 
 class Bound:
