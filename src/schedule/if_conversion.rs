@@ -22,7 +22,7 @@
 //! **Where it is done.** In loops over ranges, and in those over a row of a relation that is the same for all values of a range around, for little
 //! arithmetic, if no such test is left in the loop then, nor in loops beside it. Calls of functions are made for nothing where a range is asked for,
 //! in which most targets are, or where one of two is made in any case. Under a test of a number what a call gives is chosen at once, so
-//! [code](crate::codegen) makes it where some lane passes the test. Sums over a few values, as a literal, are no loops here: they become statements.
+//! [code](crate::codegen) makes it where some lane passes the test; functions of the user are called where they are asked for. Sums over a few values, as a literal, are no loops here: they become statements.
 //! A longer sum of products is taken as well if what is tested was computed for each element, as in the gradient of a layer with `relu`: about every
 //! other element passes such a test, and the same sum for the other elements costs less than that none of them runs in lanes.
 
@@ -36,7 +36,7 @@ use crate::loops::predicate::{self, assume, under};
 use crate::loops::{
     Buffer, BufferId, BufferKind, Cond, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, has_loop,
 };
-use crate::scalar::{Comparison, Op};
+use crate::scalar::{Comparison, Function, Op, Primitive};
 use crate::solver::Facts;
 
 /// How many numbers are computed under the tests of a loop at most: about what is lost where a processor guesses wrong every other time.
@@ -308,7 +308,12 @@ impl Conversion {
         }
         match stmt {
             Stmt::Define(_, Real::Load(place)) if !self.is_in_bounds(pass, place)? => return Ok(false),
-            Stmt::Define(_, Real::Apply(function, _)) if function.is_call() && self.asks.contains(&Asks::Place) => {
+            Stmt::Define(_, Real::Apply(function, _))
+                if function.is_call()
+                    && (self.asks.contains(&Asks::Place)
+                        || self.asks.contains(&Asks::Number)
+                            && !matches!(function, Function::Value(Primitive::Op(_)))) =>
+            {
                 return Ok(false);
             }
             Stmt::Define(r, Real::Apply(function, args)) if function.is_call() => {

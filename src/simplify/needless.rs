@@ -25,8 +25,8 @@
 //!
 //! **Work.** Only guards go that save none by the [estimate](crate::solver::estimate): one about sizes restricts nothing if it holds for large ones,
 //! a bound that leaves out a place or two is nothing for large sizes, and an `exists` goes where there are more entries than places.
-//! `[exists b < B. tok(b, v)]`, the rows of a large table that a batch reads, stays. Of what is another tensor in other places nothing is computed, so
-//! bounds save nothing there. Whether one of several tests of computed numbers holds is
+//! `[exists b < B. tok(b, v)]`, the rows of a large table that a batch reads, stays. Nothing is computed of a tensor in
+//! other places, so bounds save nothing where it is compared. Whether one of several tests of computed numbers holds is
 //! not asked before a product without a sum.
 
 mod readings;
@@ -38,7 +38,7 @@ use std::rc::Rc;
 use crate::base::{Id as _, IndexId, SideTable, VarId, work};
 use crate::error::Result;
 use crate::index::{Affine, Pred, RelationRef, Size, View};
-use crate::scalar::Number;
+use crate::scalar::{Function, Number, Op, Primitive};
 use crate::solver::Facts;
 use crate::tssa::print::rhs_text;
 use crate::tssa::{Builder, Operand, Output, Program, Rhs, Stmt};
@@ -133,6 +133,7 @@ pub(super) fn without_needless_guards(
             counting,
             options,
             seen: seen_nans(&program),
+            compared: compared(&program),
             always: total(&program, false),
             of_data: total(&program, true),
             weaker,
@@ -150,6 +151,20 @@ pub(super) fn without_needless_guards(
         }
     }
     Ok((program, weakened))
+}
+
+/// The statements that nothing but comparisons read.
+fn compared(program: &Program) -> SideTable<VarId, bool> {
+    let mut compared = SideTable::new(program.stmts.len(), true);
+    for x in program.outputs.iter().flat_map(|output| &output.leaves) {
+        compared.set(*x, false);
+    }
+    for (_, stmt) in program.stmts.iter() {
+        if !matches!(&stmt.rhs, Rhs::Map { function: Function::Value(Primitive::Op(Op::Compare(_))), .. }) {
+            stmt.rhs.for_each_operand(|y| compared.set(y, false));
+        }
+    }
+    compared
 }
 
 /// What is trusted to be finite.
@@ -203,6 +218,8 @@ struct Pass<'a, 'm, 's> {
     options: &'a Options,
     /// Whether a NaN among the elements of a statement is one of a result, unless it does not matter.
     seen: SideTable<VarId, bool>,
+    /// Whether nothing but comparisons read a statement.
+    compared: SideTable<VarId, bool>,
     /// Whether all elements of a statement are finite, whatever the data are.
     always: SideTable<VarId, bool>,
     /// Whether they are where the data are, but for what grows faster than they do.
@@ -395,7 +412,7 @@ impl Pass<'_, '_, '_> {
     fn restricts_nothing(&self, p: &Pred, others: &[Pred], (ranges, rank): (&[(IndexId, Size)], usize)) -> bool {
         // To find out takes as long as the product, and what is summed in its factors has guards of its own.
         let no_loop = || self.current.is_some_and(|x| self.program.stmts[x].has_no_loop(&self.program.signature));
-        if is_one_of_tests(p) && no_loop() || matches!(p, Pred::NonNegative(_)) && self.is_view() {
+        if is_one_of_tests(p) && no_loop() || matches!(p, Pred::NonNegative(_)) && self.is_compared_view() {
             return true;
         }
         let around = Pred::all(others.iter().cloned());
@@ -417,11 +434,11 @@ impl Pass<'_, '_, '_> {
         self.model.points(ranges, &around).compare(&entries).is_lt()
     }
 
-    /// Whether the statement that is looked at is another one in other places: nothing is computed for it.
-    fn is_view(&self) -> bool {
+    /// Whether the statement that is looked at is another one in other places, and nothing but compared: nothing is computed for it.
+    fn is_compared_view(&self) -> bool {
         let is_view =
             |rhs: &Rhs| matches!(rhs, Rhs::Contract { sums, operands, .. } if sums.is_empty() && operands.len() == 1);
-        self.current.is_some_and(|x| is_view(&self.program.stmts[x].rhs))
+        self.current.is_some_and(|x| self.compared[x] && is_view(&self.program.stmts[x].rhs))
     }
 
     /// Whether a predicate over the indices of a statement holds wherever the statement is read, for all values of its `sum` indices.

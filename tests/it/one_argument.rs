@@ -121,10 +121,20 @@ fn beginnings_are_not_those_of_other_numbers() {
 #[test]
 fn values_and_gradients_share_beginnings() {
     for (text, wrt, beginnings, calls) in [
-        ("sum i < n. s * cos(x[i])", vec!["x", "s"], "= angle_parts(", ["= sin_of_angle(", "= cos_of_angle("]),
-        ("sum i < n. sin(s * x[i])", vec!["x", "s"], "= angle_parts(", ["= sin_of_angle(", "= cos_of_angle("]),
-        ("sum i < n. x[i]^s", vec!["x", "s"], "= base_parts(", ["= pow_of_base("; 2]),
-        ("sum i < n. [x[i] > 0] * x[i]^2.5", vec!["x"], "= base_parts(", ["= pow_of_base("; 2]),
+        (
+            "sum i < n. s * cos(x[i])",
+            vec!["x", "s"],
+            "= angle_parts(",
+            ["sin_of_angle(angle_parts_", "cos_of_angle(angle_parts_"],
+        ),
+        (
+            "sum i < n. sin(s * x[i])",
+            vec!["x", "s"],
+            "= angle_parts(",
+            ["sin_of_angle(angle_parts_", "cos_of_angle(angle_parts_"],
+        ),
+        ("sum i < n. x[i]^s", vec!["x", "s"], "= base_parts(", ["pow_of_base(base_parts_"; 2]),
+        ("sum i < n. [x[i] > 0] * x[i]^2.25", vec!["x"], "= base_parts(", ["pow_of_base(base_parts_"; 2]),
     ] {
         let function = compile(&format!("param x : [n] real\nparam s : real\n{text}"));
         let request = Request { with_value: true, ..Request::new(Mode::Gradient, &wrt) };
