@@ -283,7 +283,7 @@ impl KernelBuilder<'_> {
     /// use iverson::prelude::*;
     ///
     /// let mass = Function::parse("param x : [n] real\nsum i < n, j < n. x[i] * x[j]")?;
-    /// let mut inputs = inputs! { "x" => vec![1.0; 100_000] };
+    /// let inputs = inputs! { "x" => vec![1.0; 100_000] };
     /// // All pairs are more steps than are allowed here, and the square of the sum is not.
     /// let [kernel, written] = [mass.kernel(&inputs), mass.kernel(&inputs).as_written()].map(|kernel| kernel.limit(1_000_000).build());
     /// assert_eq!(kernel?.call(&inputs)?["value"].as_scalar(), Some(1e10));

@@ -44,6 +44,6 @@ impl Plan {
                 open.extend(in_place.then_some(y));
             });
         }
-        Some(sums)
+        (!sums.is_empty()).then_some(sums)
     }
 }
