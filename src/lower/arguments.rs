@@ -13,13 +13,41 @@ use std::collections::BTreeSet;
 use super::plan::{Effort, LOOP, Placement, Plan};
 use super::readers::collect_uses;
 use crate::base::{SideTable, VarId, work};
-use crate::tssa::Program;
+use crate::index::Size;
+use crate::loops::Decision;
 use crate::tssa::patterns::Pattern;
+use crate::tssa::{Program, Rhs, Stmt};
 
 impl Plan {
+    /// Stores what a function is taken of, if it has a sum; or gives the sums that are to be stored instead.
+    pub(super) fn store_arguments(
+        &mut self,
+        program: &Program,
+        stmt: &Stmt,
+        outside: &[&[Size]],
+        efforts: &mut SideTable<VarId, Effort>,
+    ) -> BTreeSet<VarId> {
+        let mut apart = BTreeSet::new();
+        let Rhs::Map { function, args, .. } = &stmt.rhs else { return apart };
+        if !function.is_call() || stmt.dims.is_empty() {
+            return apart;
+        }
+        for arg in args {
+            let has_sum = matches!(self.placements[*arg], Placement::Inline(_)) && efforts[*arg].work >= LOOP;
+            if !has_sum || self.is_made_alone(program, *arg, outside) {
+                continue;
+            }
+            match self.sums_of_fewer_axes(program, *arg, efforts) {
+                Some(sums) => apart.extend(sums),
+                None => self.store_operand(program, *arg, efforts, |stored| Decision::Argument { stored }),
+            }
+        }
+        apart
+    }
+
     /// The tensors of fewer axes that have all the sums that are computed in place for an element; nothing where one has as many axes, or would be
     /// stored at more places than the entries that the element is one of.
-    pub(super) fn sums_of_fewer_axes(
+    fn sums_of_fewer_axes(
         &self,
         program: &Program,
         arg: VarId,

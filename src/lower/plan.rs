@@ -222,24 +222,7 @@ impl Plan {
                 self.given(program, x, BufferKind::Param(*param, leaf), name);
                 continue;
             }
-            if let Rhs::Map { function, args, .. } = &stmt.rhs
-                && function.is_call()
-                && !stmt.dims.is_empty()
-            {
-                for arg in args {
-                    if matches!(self.placements[*arg], Placement::Inline(_))
-                        && efforts[*arg].work >= LOOP
-                        && !self.is_made_alone(program, *arg, &outside)
-                    {
-                        match self.sums_of_fewer_axes(program, *arg, &efforts) {
-                            Some(sums) => apart.extend(sums),
-                            None => {
-                                self.store_operand(program, *arg, &mut efforts, |stored| Decision::Argument { stored })
-                            }
-                        }
-                    }
-                }
-            }
+            apart.extend(self.store_arguments(program, stmt, &outside, &mut efforts));
             let readers = uses.all(x);
             let mut effort = self.effort(program, stmt, &efforts);
             if output.is_none() && effort.work >= LOOP && readers.len() > 1 && !again.contains(&x) {
@@ -590,7 +573,7 @@ impl Plan {
     }
 
     /// Stores what was to be computed in place, for one who reads it.
-    fn store_operand(
+    pub(super) fn store_operand(
         &mut self,
         program: &Program,
         x: VarId,
