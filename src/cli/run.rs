@@ -93,7 +93,7 @@ fn evaluate_with(arguments: &Arguments, reader: &Reader) -> Outcome {
     let mut stages = Stages::new();
     let options = arguments.simplification.options(&program.signature)?;
     let request = arguments.derivative.request(&program.signature, options.clone())?;
-    let by_kernel = arguments.engine.map_or(arguments.takes_kernel(), |engine| engine != EngineName::Reference);
+    let by_kernel = arguments.kernels(false).is_some();
     if request.is_none() && !by_kernel {
         arguments.simplification.unused()?;
     }
@@ -164,9 +164,14 @@ impl Arguments {
         Ok(())
     }
 
-    /// Whether a kernel runs where no engine is asked for.
-    fn takes_kernel(&self) -> bool {
-        !self.sparse.is_empty() || self.memory.is_some()
+    /// What runs kernels of a program, or of a derivative that is one matrix; nothing where the reference evaluates it.
+    fn kernels(&self, is_matrix: bool) -> Option<Engine> {
+        match self.engine {
+            Some(EngineName::Reference) => None,
+            None => (is_matrix || !self.sparse.is_empty() || self.memory.is_some()).then_some(Engine::Interpreter),
+            Some(EngineName::Interpreter) => Some(Engine::Interpreter),
+            Some(EngineName::Native) => Some(Engine::Native),
+        }
     }
 }
 
@@ -214,13 +219,7 @@ fn results(
     inputs: &mut Inputs,
     arguments: &Arguments,
 ) -> std::result::Result<Results, Failure> {
-    let kernels = match arguments.engine {
-        Some(EngineName::Reference) => None,
-        None => (matrix.is_some() || arguments.takes_kernel()).then_some(Engine::Interpreter),
-        Some(EngineName::Interpreter) => Some(Engine::Interpreter),
-        Some(EngineName::Native) => Some(Engine::Native),
-    };
-    Ok(match (kernels, matrix) {
+    Ok(match (arguments.kernels(matrix.is_some()), matrix) {
         (None, _) if !arguments.single.is_empty() || !arguments.sparse.is_empty() => {
             let option = if arguments.single.is_empty() { "--sparse" } else { "--single" };
             return Err(Error::Request(format!("{option} takes a kernel: --engine interpreter or native")).into());

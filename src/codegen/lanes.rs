@@ -339,14 +339,7 @@ unsafe fn some_ints<const N: usize>(x: &[u32], k: i64, count: i64) -> [i64; N] {
 /// Whether a lane is a number, or one of them is a NaN.
 #[inline(always)]
 fn attains<const N: usize>(x: V<N>, best: f64) -> bool {
-    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
-    if N == 8 {
-        return unsafe {
-            use core::arch::x86_64::*;
-            let x: __m512d = core::mem::transmute_copy(&x);
-            _mm512_cmp_pd_mask::<_CMP_EQ_UQ>(x, _mm512_set1_pd(best)) != 0
-        };
-    }
+    wide!(N, [x], _mm512_cmp_pd_mask::<_CMP_EQ_UQ>(x, _mm512_set1_pd(best)) != 0);
     #[cfg(all(target_arch = "x86_64", target_feature = "avx2", not(target_feature = "avx512f")))]
     if N == 8 {
         return unsafe {
@@ -363,14 +356,7 @@ fn attains<const N: usize>(x: V<N>, best: f64) -> bool {
 /// Whether a lane is not 0.
 #[inline(always)]
 fn some<const N: usize>(x: V<N>) -> bool {
-    #[cfg(all(target_arch = "x86_64", target_feature = "avx512f"))]
-    if N == 8 {
-        return unsafe {
-            use core::arch::x86_64::*;
-            let x: __m512d = core::mem::transmute_copy(&x);
-            _mm512_cmp_pd_mask::<_CMP_NEQ_UQ>(x, _mm512_setzero_pd()) != 0
-        };
-    }
+    wide!(N, [x], _mm512_cmp_pd_mask::<_CMP_NEQ_UQ>(x, _mm512_setzero_pd()) != 0);
     #[cfg(all(target_arch = "x86_64", target_feature = "avx2", not(target_feature = "avx512f")))]
     if N == 8 {
         return unsafe {

@@ -342,10 +342,11 @@ impl KernelBuilder<'_> {
     /// Those of [`Kernel::bind_with_constants`]; [`Error::Request`](crate::Error::Request) for names that neither parameters nor results have,
     /// for results that cannot be sparse, for threads that cannot be started, and for a budget of [memory](KernelBuilder::memory) that is too small.
     pub fn build(mut self) -> Result<Kernel> {
-        if !self.as_written
-            && let Some(simplified) = self.function.for_kernels()?.cloned()
+        if let Cow::Borrowed(function) = self.function
+            && !self.as_written
+            && let Some(simplified) = function.for_kernels()?
         {
-            self.function = Cow::Owned(simplified);
+            self.function = Cow::Borrowed(simplified);
         }
         let mut notes = Vec::new();
         if let Some(bytes) = self.memory {

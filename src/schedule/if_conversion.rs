@@ -22,8 +22,8 @@
 //! **Where it is done.** In loops over ranges, and in those over a row of a relation that is the same for all values of a range around, for little
 //! arithmetic, if no such test is left in the loop then, nor in loops beside it. Calls of functions are made for nothing where a range is asked for,
 //! in which most targets are, or where one of two is made in any case. Under a test of a number what a call gives is chosen at once, so
-//! [code](crate::codegen) makes it where some lane passes the test; functions of the user are called where they are asked for. Sums over a few values, as a literal, are no loops here: they become statements.
-//! A longer sum of products is taken as well if what is tested was computed for each element, as in the gradient of a layer with `relu`: about every
+//! [code](crate::codegen) makes it where some lane passes the test; functions of the user are called where they are asked for. Sums over a few values,
+//! as a literal, are no loops here: they become statements. A longer sum of products is taken as well if what is tested was computed for each element, as in the gradient of a layer with `relu`: about every
 //! other element passes such a test, and the same sum for the other elements costs less than that none of them runs in lanes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -308,22 +308,17 @@ impl Conversion {
         }
         match stmt {
             Stmt::Define(_, Real::Load(place)) if !self.is_in_bounds(pass, place)? => return Ok(false),
-            Stmt::Define(_, Real::Apply(function, _))
-                if function.is_call()
-                    && (self.asks.contains(&Asks::Place)
-                        || self.asks.contains(&Asks::Number)
-                            && !matches!(function, Function::Value(Primitive::Op(_)))) =>
-            {
-                return Ok(false);
-            }
-            Stmt::Define(r, Real::Apply(function, args)) if function.is_call() => {
+            Stmt::Define(r, called @ Real::Apply(function, _)) if function.is_call() => {
                 let number = self.asks.iter().rposition(|asks| *asks == Asks::Number);
-                let Some(test) = number.and_then(|at| self.tests.get(at)).copied() else {
-                    self.out.push(stmt.clone());
-                    return Ok(true);
+                let is_built_in = matches!(function, Function::Value(Primitive::Op(_)));
+                if self.asks.contains(&Asks::Place) || number.is_some() && !is_built_in {
+                    return Ok(false);
+                }
+                let chosen = match number.and_then(|at| self.tests.get(at)).copied() {
+                    Some(test) => Real::Select(test, self.define(pass, called.clone())),
+                    None => called.clone(),
                 };
-                let called = self.define(pass, Real::Apply(*function, args.clone()));
-                self.out.push(Stmt::Define(*r, Real::Select(test, called)));
+                self.out.push(Stmt::Define(*r, chosen));
             }
             // Where the tests are about numbers, indices are what they are without them.
             Stmt::Let { .. } if self.asks.iter().any(|asks| *asks != Asks::Number) => return Ok(false),

@@ -122,15 +122,9 @@ impl Encoded {
             if !live[x] || partial[x] {
                 continue;
             }
-            let joined: Vec<VarId> = match &stmt.rhs {
-                Rhs::Add(_) => terms(program, &partial, x).into_iter().map(|(_, y)| y).collect(),
-                Rhs::Contract { operands, .. } => operands.iter().map(|operand| operand.var).collect(),
-                Rhs::Input { .. } | Rhs::Number(_) | Rhs::Map { .. } => Vec::new(),
-            };
-            let is_literal = |y: &&VarId| matches!(meaning[**y], Some((_, Expr::Number(_))));
-            *folded += usize::from(joined.iter().filter(is_literal).count() > 1);
             let gens: Scope = slots(&stmt.dims);
-            let e = Encoder { meaning }.statement(graph, program, &partial, &mut builder, x)?;
+            let (e, literals) = Encoder { meaning }.statement(graph, program, &partial, &mut builder, x)?;
+            *folded += usize::from(literals > 1);
             let (before, mut applied) = (e, Vec::new());
             let e = rules.normalise(graph, &gens, &before, &mut applied)?;
             let applied: Vec<String> = applied.into_iter().map(str::to_owned).collect();
@@ -207,7 +201,7 @@ struct Encoder<'e> {
 }
 
 impl Encoder<'_> {
-    /// A right-hand side at the slots of its axes.
+    /// A right-hand side at the slots of its axes, and how many literals it adds or multiplies.
     fn statement(
         &self,
         graph: &mut Graph<'_>,
@@ -215,7 +209,7 @@ impl Encoder<'_> {
         partial: &SideTable<VarId, bool>,
         builder: &mut Builder,
         x: VarId,
-    ) -> Result<Expr> {
+    ) -> Result<(Expr, usize)> {
         let stmt = &program.stmts[x];
         let open = builder.open_stmt(stmt)?;
         let gens: Scope = slots(&stmt.dims);
@@ -225,7 +219,13 @@ impl Encoder<'_> {
         let renamed: BTreeMap<_, _> = from.zip(to).collect();
         let guard = |graph: &mut Graph<'_>, p: &Pred| self.guard(graph, &rename_pred(p, &renamed)?);
         let here = Affine::indices(&gens);
-        Ok(match &open.rhs {
+        let mut literals = 0;
+        let mut joined = |y: VarId, at: &[Affine]| {
+            let e = self.element(y, at)?;
+            literals += usize::from(matches!(e, Expr::Number(_)));
+            Ok::<_, Error>(e)
+        };
+        let e = match &open.rhs {
             Rhs::Input { param, path } => {
                 let pattern = program.signature.params.get(*param).and_then(|p| p.storage.pattern());
                 let class = graph.input(*param, path.clone(), stmt.dims.clone(), pattern);
@@ -240,7 +240,7 @@ impl Encoder<'_> {
                 for (p, y) in terms(program, partial, x) {
                     // Their `gen` indices have the numbers of slots.
                     let p = self.guard(graph, &builder.freshen(&p, &|_| None)?)?;
-                    products.push(Expr::product(Vec::new(), p, vec![self.element(y, &here)?]));
+                    products.push(Expr::product(Vec::new(), p, vec![joined(y, &here)?]));
                 }
                 Expr::sum(products)
             }
@@ -253,11 +253,12 @@ impl Encoder<'_> {
                 let mut factors = Vec::new();
                 for operand in operands {
                     let at: Vec<Affine> = operand.indices.iter().map(index).collect();
-                    factors.push(self.element(operand.var, &at)?);
+                    factors.push(joined(operand.var, &at)?);
                 }
                 Expr::product(fresh, guard(graph, p)?, factors)
             }
-        })
+        };
+        Ok((e, literals))
     }
 
     /// An element of a statement.

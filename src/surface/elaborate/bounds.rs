@@ -545,6 +545,7 @@ impl<'a> Elaborator<'a> {
             Some(_) => format!("put a condition before it: `if {condition} then .. else -inf`"),
             None => format!("put a guard before it: `[{condition}] * ..`"),
         };
+        let from_one = if missing.len() == 1 { self.counts_from_one(args) } else { None };
         let help = match sizes {
             _ if never && args.iter().any(|(a, _)| a.as_constant().is_some_and(|k| k < 0)) => {
                 let from_the_end = |(a, extent): &(Affine, Size)| match a.as_constant() {
@@ -555,9 +556,7 @@ impl<'a> Elaborator<'a> {
                 format!("indices count from 0; counted from the end it is `{what}{open}{}{close}`", places.join(", "))
             }
             _ if never => "indices count from 0".to_owned(),
-            _ if missing.len() == 1 && self.counts_from_one(args).is_some() => {
-                self.counts_from_one(args).unwrap_or_default()
-            }
+            _ if from_one.is_some() => from_one.unwrap_or_default(),
             // A fact about sizes is seldom meant to vary.
             Some(sizes) if indices.is_empty() => {
                 format!("declare `assume {sizes}`, or {guard}")

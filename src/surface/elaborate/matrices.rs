@@ -138,16 +138,14 @@ impl Elaborator<'_> {
 
     /// A matrix as it is written, where it has a name.
     fn name_of_matrix(&self, e: ExprId) -> Option<String> {
-        match self.expr(e) {
-            Expr::Name(name) => Some(name.clone()),
-            Expr::Unary(UnaryOp::Transpose, of) => match self.expr(*of) {
-                Expr::Name(name) => Some(format!("{name}'")),
-                _ => None,
-            },
-            Expr::Binary(BinaryOp::Pow, of, exponent) if self.is_transpose(*exponent) => match self.expr(*of) {
-                Expr::Name(name) => Some(format!("{name}'")),
-                _ => None,
-            },
+        let of = match self.expr(e) {
+            Expr::Name(name) => return Some(name.clone()),
+            Expr::Unary(UnaryOp::Transpose, of) => of,
+            Expr::Binary(BinaryOp::Pow, of, exponent) if self.is_transpose(*exponent) => of,
+            _ => return None,
+        };
+        match self.expr(*of) {
+            Expr::Name(name) => Some(format!("{name}'")),
             _ => None,
         }
     }

@@ -105,15 +105,13 @@ impl<'a> Solver<'a> {
             names.zip(&self.known).filter(|(_, known)| known.is_none()).map(|(name, _)| name).collect();
         if let Some(name) = unknown.first() {
             let all: Vec<String> = unknown.iter().take(8).map(|name| format!("`{name}`")).collect();
-            let message = match unknown.len() {
-                1 => format!(
-                    "this size does not follow from the shapes of the inputs; give it, by `--size {name}=3`, in Rust by `Inputs::size`, in Python by `sizes={{\"{name}\": 3}}`"
-                ),
-                _ => format!(
-                    "the sizes {} do not follow from the shapes of the inputs; give them, by `--size {name}=3`, in Rust by `Inputs::size`, in Python by `sizes={{\"{name}\": 3}}`",
-                    all.join(", ")
-                ),
+            let (which, them) = match unknown.len() {
+                1 => ("this size does".to_owned(), "it"),
+                _ => (format!("the sizes {} do", all.join(", ")), "them"),
             };
+            let message = format!(
+                "{which} not follow from the shapes of the inputs; give {them}, by `--size {name}=3`, in Rust by `Inputs::size`, in Python by `sizes={{\"{name}\": 3}}`"
+            );
             return Err(Error::data(*name, message));
         }
         for at in 0..self.equations.len() {
