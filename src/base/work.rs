@@ -42,7 +42,7 @@ pub const TERMS_PER_EXPRESSION: u64 = 1 << 6;
 pub const SLACK: u64 = 1 << 21;
 
 /// At least as many as there are passes from a text to loop nests, checking, deriving and simplifying among them.
-pub const PASSES: u64 = 68;
+pub const PASSES: u64 = 69;
 
 /// What a pass may spend on a program of so many terms or statements.
 pub fn budget(terms: usize) -> u64 {

@@ -206,7 +206,7 @@ decisions! {
         Forwarded { tensor: String } "{tensor} is not stored: its readers are in the same loops"
     }
     "reciprocals" {
-        Reciprocals { roots: usize } "what is divided by a square root is multiplied with its reciprocal (roots {roots})"
+        Reciprocals { divisors: usize } "what is divided by one number is multiplied with its reciprocal (divisors {divisors})"
     }
     "powers" {
         Powers { powers: usize } "powers with literal exponents are products (powers {powers})"

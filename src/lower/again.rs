@@ -23,7 +23,7 @@ use crate::tssa::{Program, Stmt};
 /// Work that is rather done again for each reader than stored in more memory than parameters and results take.
 const RECOMPUTED: u64 = 16;
 /// The same where no such memory is left then, neither what it is made of nor what is made of it.
-const RECOMPUTED_ALONE: u64 = 96;
+const RECOMPUTED_ALONE: u64 = 288;
 
 impl Plan {
     /// Why a matrix is made again for each reader from one that is stored anyway, and rows and columns.
@@ -60,7 +60,7 @@ impl Plan {
         if rank < 2 || !readers.iter().all(|read| reads_once(program, read)) {
             return None;
         }
-        let straight = Straight::beside(program, &self.placements, x, stored)?;
+        let straight = Straight::beside(program, self, x, stored)?;
         let mut large = straight.loads.iter().map(|y| &program.stmts[*y]).filter(|y| long_axes(y) >= rank);
         let of_one = large.next().is_some_and(|y| y.dims == stmt.dims) && large.next().is_none();
         (of_one && !straight.calls && straight.work <= RECOMPUTED).then_some(straight)
@@ -75,12 +75,14 @@ impl Plan {
         outside: &[&[Size]],
         beside: bool,
     ) -> Option<Decision> {
-        let Straight { work: operations, calls, loads, .. } = Straight::of(program, &self.placements, x)?;
+        let Straight { work: operations, calls, loads, .. } = Straight::of(program, self, x)?;
         let (tensor, count) = (self.names.get(x), readers.len());
         if operations <= RECOMPUTED && readers.iter().all(|read| reads_once(program, read)) {
             return Some(Decision::Large { tensor, operations, readers: count });
         }
-        let alone = !beside && !calls && !loads.iter().any(|y| outgrows(&program.stmts[*y], outside));
+        let keeps_row = || !self.barriers.is_in_one(x) && !self.barriers.are_crossed(program, x, outside);
+        let is_of_small = !loads.iter().any(|y| outgrows(&program.stmts[*y], outside));
+        let alone = !beside && is_of_small && (!calls || !keeps_row());
         let few = || readers.iter().all(|read| reads_few_times(program, read));
         (alone && operations <= RECOMPUTED_ALONE && few()).then_some(Decision::Alone {
             tensor,
@@ -91,7 +93,7 @@ impl Plan {
 
     /// Whether a large tensor takes so little work that it is made where it is read, of what is not large.
     pub(super) fn is_made_alone(&self, program: &Program, x: VarId, outside: &[&[Size]]) -> bool {
-        let straight = || Straight::of(program, &self.placements, x);
+        let straight = || Straight::of(program, self, x);
         let small = |straight: Straight<'_>| {
             straight.work <= RECOMPUTED_ALONE && !straight.loads.iter().any(|y| outgrows(&program.stmts[*y], outside))
         };

@@ -276,10 +276,9 @@ impl<'a> Nester<'a> {
             conjuncts.into_iter().partition(|p| work <= SPECULATED && is_computed(p) && !tells(p));
         if tests.is_empty()
             && found.is_empty()
-            && let Some(at) = sum_order::innermost(self.program, &self.plan.placements, x)
+            && let Some(order) = sum_order::order(self.program, &self.plan.placements, x)
         {
-            let innermost = indices.remove(at);
-            indices.push(innermost);
+            indices = order.into_iter().filter_map(|at| indices.get(at).cloned()).collect();
         }
         let start = self.scope().stmts.len();
         let depth = self.innermost();

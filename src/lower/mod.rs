@@ -8,6 +8,7 @@
 //! |---|---|
 //! | `plan` | which tensors are stored, dense or on the entries of a relation |
 //! | `again` | which large tensors are made again for each reader |
+//! | `barriers` | what is read before and behind a sum that it is a part of |
 //! | `arguments` | which sums are stored for the functions that are taken of them |
 //! | `readers` | who reads a tensor, where, and how often |
 //! | `straight` | how much work an element is where it is computed in place |
@@ -19,7 +20,7 @@
 //! | `one_hot` | places that numbers tell |
 //! | `guard` | tests of what is left of a guard |
 //! | `element` | an element of a statement |
-//! | `sum_order` | which index of a sum comes innermost |
+//! | `sum_order` | the order of the indices of a sum |
 //! | `rows` | the entries of a pattern that is found out, row by row |
 //! | `matrix_order` | blocks of a matrix whose numbers are stored where the matrix has them |
 //!
@@ -46,6 +47,7 @@
 
 mod again;
 mod arguments;
+mod barriers;
 mod element;
 mod guard;
 mod matrix_order;

@@ -31,6 +31,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::barriers::Barriers;
 use super::matrix_order::MatrixOrder;
 use super::readers::{
     Readers, Use, collect_uses, determined, is_asked, is_of_other_rows, is_told_by_all, reads_once, solved,
@@ -110,6 +111,8 @@ pub(super) struct Plan {
     pub rows: BTreeMap<RelationId, Rows>,
     /// The outputs that are stored in the order of a matrix.
     pub matrix_order: Option<MatrixOrder>,
+    /// What is read before and behind sums that it is a part of.
+    pub barriers: Barriers,
     /// The work of computing an element in place; none where it is loaded.
     pub work: SideTable<VarId, u64>,
     /// What decisions call the tensors.
@@ -180,6 +183,7 @@ impl Plan {
             buffers: Arena::new(),
             rows: BTreeMap::new(),
             matrix_order: None,
+            barriers: Barriers::of(program, live, &shapes_outside(program)),
             work: SideTable::new(len, 0),
             names: program.stmt_names(),
             read_in_use: read_in_use(program, live),
@@ -337,7 +341,9 @@ fn computed_again(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
                 if repeated && plan.work[y] > CHEAP {
                     found.insert(y);
                 } else {
-                    open.push(Inside { x: y, at: loops, growing: growing.clone(), tells: tells.clone() });
+                    // It is computed in the innermost loop on which it depends.
+                    let around = growing.iter().copied().take(level.map_or(0, |level| level + 1)).collect();
+                    open.push(Inside { x: y, at: loops, growing: around, tells: tells.clone() });
                 }
             });
         }
@@ -538,7 +544,7 @@ impl Plan {
         let own = sorted(&program.stmts[x].dims);
         let is_stored =
             |y: &VarId| matches!(&self.placements[*y], Placement::Stored(stored) if stored.entries.is_none());
-        let loads = Straight::of(program, &self.placements, x).map(|straight| straight.loads).unwrap_or_default();
+        let loads = Straight::of(program, self, x).map(|straight| straight.loads).unwrap_or_default();
         loads.into_iter().filter(is_stored).any(|y| sorted(&program.stmts[y].dims) == own)
     }
 

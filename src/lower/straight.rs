@@ -1,19 +1,23 @@
 //! How much work an element of a tensor is, where it is computed in place with all that is computed in place for it.
 //!
-//! Each number is counted once that is made or loaded at the same indices: what reads it shares it. A sum over a few values is as many statements.
+//! Each number is counted once that is made or loaded at the same indices, or at exchanged ones where axes can be exchanged: what reads it shares it. A sum over a few values is as many statements.
 
 use std::collections::BTreeSet;
 
-use super::plan::{LOOP, MAX_INLINED, Placement, guard_work};
+use super::plan::{LOOP, MAX_INLINED, Placement, Plan, guard_work};
 use super::readers::collect_uses;
-use crate::base::{Id, IndexId, SideTable, VarId};
+use crate::base::{Id, IndexId, VarId};
+use crate::scalar::{Function, Number, Op, Primitive};
 use crate::schedule::machine::FEW;
+use crate::tssa::exchanges::order;
 use crate::tssa::{Program, Rhs};
+
+const SHORT_POWER: u64 = 8;
 
 /// An element of a tensor as straight-line code.
 pub(super) struct Straight<'a> {
     program: &'a Program,
-    placements: &'a SideTable<VarId, Placement>,
+    plan: &'a Plan,
     /// What is loaded though it is computed in place.
     stored: &'a dyn Fn(VarId) -> bool,
     /// What was counted, at which indices: those of the tensor by number, and those of sums from there on.
@@ -29,20 +33,20 @@ pub(super) struct Straight<'a> {
 
 impl<'a> Straight<'a> {
     /// Nothing where it needs a loop over more than a few values, or reads numbers in guards.
-    pub fn of(program: &'a Program, placements: &'a SideTable<VarId, Placement>, x: VarId) -> Option<Straight<'a>> {
-        Straight::beside(program, placements, x, &|_| false)
+    pub fn of(program: &'a Program, plan: &'a Plan, x: VarId) -> Option<Straight<'a>> {
+        Straight::beside(program, plan, x, &|_| false)
     }
 
     /// The same if something else were stored as well.
     pub fn beside(
         program: &'a Program,
-        placements: &'a SideTable<VarId, Placement>,
+        plan: &'a Plan,
         x: VarId,
         stored: &'a dyn Fn(VarId) -> bool,
     ) -> Option<Straight<'a>> {
         let rank = program.stmts[x].dims.len();
         let (seen, loads) = (BTreeSet::new(), BTreeSet::new());
-        let mut pass = Straight { program, placements, stored, seen, names: rank, work: 0, calls: false, loads };
+        let mut pass = Straight { program, plan, stored, seen, names: rank, work: 0, calls: false, loads };
         let mut open = vec![(x, (0..rank).collect::<Vec<usize>>(), 1)];
         while let Some((x, at, times)) = open.pop() {
             if pass.seen.len() > MAX_INLINED {
@@ -55,6 +59,22 @@ impl<'a> Straight<'a> {
         Some(pass)
     }
 
+    /// Whether a function is a power that becomes a product and a square root.
+    fn is_product(&self, function: &Function, args: &[VarId]) -> bool {
+        let Function::Value(Primitive::Op(Op::Pow)) = function else { return false };
+        let Some(mut x) = args.get(1).copied() else { return false };
+        loop {
+            match &self.program.stmts[x].rhs {
+                Rhs::Number(Number::Literal(k)) => return (2.0 * k).fract() == 0.0 && k.abs() <= 16.0,
+                Rhs::Contract { guard: _, sums, operands } if sums.is_empty() => match operands.as_slice() {
+                    [one] => x = one.var,
+                    _ => return false,
+                },
+                _ => return false,
+            }
+        }
+    }
+
     /// Counts a statement at some indices, so many times, and opens what it reads.
     fn stmt(&mut self, x: VarId, at: &[usize], times: u64, open: &mut Vec<(VarId, Vec<usize>, u64)>) -> Option<()> {
         let stmt = &self.program.stmts[x];
@@ -63,9 +83,10 @@ impl<'a> Straight<'a> {
         match &stmt.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => {}
             Rhs::Add([(p, _), (q, _)]) => own = 1 + guard_work(p) + guard_work(q),
-            Rhs::Map { guard, function, .. } => {
-                own = function.work() + guard_work(guard);
-                self.calls |= function.is_call();
+            Rhs::Map { guard, function, args } => {
+                let short = self.is_product(function, args);
+                own = if short { SHORT_POWER } else { function.work() } + guard_work(guard);
+                self.calls |= function.is_call() && !short;
             }
             Rhs::Contract { sums, guard, operands } => {
                 own = operands.len().saturating_sub(1) as u64 + guard_work(guard);
@@ -96,12 +117,14 @@ impl<'a> Straight<'a> {
                 k if k < rank => at.get(k).copied().unwrap_or(k),
                 k => fresh + k - rank,
             };
-            if matches!(self.placements[y], Placement::Inline(_)) && !(self.stored)(y) {
-                open.push((y, indices.iter().map(name).collect(), times));
+            let mut at: Vec<usize> = indices.iter().map(name).collect();
+            order(&self.plan.exchanges[y], &mut at);
+            if matches!(self.plan.placements[y], Placement::Inline(_)) && !(self.stored)(y) {
+                open.push((y, at, times));
             } else {
-                let load = (y, indices.iter().map(name).collect());
                 self.loads.insert(y);
-                self.work += if self.seen.insert(load) && !self.program.stmts[y].dims.is_empty() { times } else { 0 };
+                self.work +=
+                    if self.seen.insert((y, at)) && !self.program.stmts[y].dims.is_empty() { times } else { 0 };
             }
         });
         (!guards).then_some(())

@@ -1,4 +1,4 @@
-//! Which index of a sum over several comes innermost.
+//! The order of the indices of a sum over several.
 //!
 //! `sum i < m, j < n. f(a[i], Y[j, i])` is the same number with its indices in another order, and programs say nothing by it: simplification puts them as
 //! it finds them. Where nothing but their ranges tells them, the index comes last with which what is read at several indices is gone through row
@@ -8,6 +8,9 @@
 //!
 //! What is stored between counts as it will be stored, with the axis last along which it is made of neighbours.
 //!
+//! Indices of a few values, as the coordinates of a point, come behind those of many: what depends on the points alone is computed once for all
+//! coordinates, and parts and lanes are of many values.
+//!
 //! Summands are added in another order than the one that is written.
 
 use std::collections::BTreeSet;
@@ -15,17 +18,32 @@ use std::collections::BTreeSet;
 use super::plan::{MAX_INLINED, Placement};
 use super::readers::collect_uses;
 use crate::base::{Id, IndexId, SideTable, VarId};
-use crate::index::Pred;
+use crate::index::{Pred, Size};
+use crate::schedule::machine::FEW;
 use crate::tssa::{Program, Stmt};
 
-/// By number, the index of a sum that comes innermost; nothing where the last one may.
-pub(super) fn innermost(program: &Program, placements: &SideTable<VarId, Placement>, x: VarId) -> Option<usize> {
-    let stmt = &program.stmts[x];
-    let (rank, sums) = (stmt.dims.len(), stmt.rhs.sums());
-    // Loops over a few values are unrolled wherever they are.
-    if sums.len() < 2 || sums.iter().any(|n| n.as_constant().is_some()) {
+/// The indices of a sum by number, from the outermost to the innermost; nothing where they may stay as they are.
+pub(super) fn order(program: &Program, placements: &SideTable<VarId, Placement>, x: VarId) -> Option<Vec<usize>> {
+    let sums = program.stmts[x].rhs.sums();
+    let literals: Vec<Option<i64>> = sums.iter().map(Size::as_constant).collect();
+    if sums.len() < 2 || literals.iter().flatten().any(|n| *n > FEW) {
         return None;
     }
+    let (few, mut order): (Vec<usize>, Vec<usize>) =
+        (0..sums.len()).partition(|k| literals.get(*k).is_some_and(Option::is_some));
+    if few.is_empty() {
+        let innermost = order.remove(innermost(program, placements, x)?);
+        order.push(innermost);
+        return Some(order);
+    }
+    order.extend(few);
+    (!order.is_sorted()).then_some(order)
+}
+
+/// By number, the index of a sum that comes innermost; nothing where the last one may.
+fn innermost(program: &Program, placements: &SideTable<VarId, Placement>, x: VarId) -> Option<usize> {
+    let stmt = &program.stmts[x];
+    let (rank, sums) = (stmt.dims.len(), stmt.rhs.sums());
     let names: Vec<usize> = (rank..rank.saturating_add(sums.len())).collect();
     let mut places = loads(program, placements, x)?;
     // What is stored between will have its axes as what it is made of has them.

@@ -168,6 +168,11 @@ fn is_empty_sum(p: &Pred, stmt: &Stmt) -> bool {
     if !p.conjuncts().iter().any(|p| matches!(p, Pred::Exists { .. })) {
         return false;
     }
+    is_implied(p, stmt, guard, stmt.dims.len()) && !sums.is_empty()
+}
+
+/// Whether a guard of a statement implies a predicate, with indices of the statement from some number on for those of which something exists.
+pub(super) fn is_implied(p: &Pred, stmt: &Stmt, guard: &Pred, from: usize) -> bool {
     // What `exists` binds has names that no other index has, inside of each other too.
     let (p, guard) = (p.alpha_normal(), guard.alpha_normal());
     let term = LazyCell::new(|| stmt.facts(&guard));
@@ -175,19 +180,20 @@ fn is_empty_sum(p: &Pred, stmt: &Stmt) -> bool {
         let p = p.alpha_normal();
         guard.conjuncts().contains(&p) || term.proves(&p)
     };
+    let ranges: Vec<(usize, &Size)> = stmt.dims.iter().chain(stmt.rhs.sums()).enumerate().skip(from).collect();
     let tries = Cell::new(MAX_TRIES);
-    p.conjuncts().iter().all(|p| holds_of_term(p, stmt, sums, &holds, &tries))
+    p.conjuncts().iter().all(|p| guard.conjuncts().contains(p) || holds_with(p, &ranges, &holds, &tries))
 }
 
-/// Whether a predicate holds for a term of a sum, with indices of the sum for those of which something exists, which may be inside of each other.
-fn holds_of_term(p: &Pred, stmt: &Stmt, sums: &[Size], holds: &dyn Fn(&Pred) -> bool, tries: &Cell<usize>) -> bool {
+/// Whether a predicate holds, with some indices for those of which something exists, which may be inside of each other.
+fn holds_with(p: &Pred, ranges: &[(usize, &Size)], holds: &dyn Fn(&Pred) -> bool, tries: &Cell<usize>) -> bool {
     let Pred::Exists { index, extent, body } = p else { return holds(p) };
     let Some(left) = tries.get().checked_sub(1) else { return false };
     tries.set(left);
-    work::charge(1 + sums.len());
-    sums.iter().enumerate().filter(|(_, n)| *n == extent).any(|(k, _)| {
-        let summed = Affine::index(IndexId::from_index(stmt.dims.len() + k));
-        let body = body.substitute(&|i| (i == *index).then(|| summed.clone()));
-        body.is_ok_and(|body| body.conjuncts().iter().all(|p| holds_of_term(p, stmt, sums, holds, tries)))
+    work::charge(1 + ranges.len());
+    ranges.iter().filter(|(_, n)| *n == extent).any(|(k, _)| {
+        let known = Affine::index(IndexId::from_index(*k));
+        let body = body.substitute(&|i| (i == *index).then(|| known.clone()));
+        body.is_ok_and(|body| body.conjuncts().iter().all(|p| holds_with(p, ranges, holds, tries)))
     })
 }

@@ -7,6 +7,7 @@
 //! | `empty-sums` | guards that say that a sum is not over nothing go | contracts |
 //! | `inline-scatters` | tables that maps scatter into are not made, where readers may go through what is scattered | reassociates |
 //! | `unions` | a sum over a union of places is one sum for each of them | reassociates |
+//! | `sink-guards` | searches in guards of what loops have in common go to where they are needed | exact, but for the sign of a zero |
 //! | `truth-values` | what numbers say in guards, where it would be looked for again and again, becomes tensors of truth values | exact |
 //! | `fill-values` | what is the same all along rows, but for the entries of a relation, is computed on these and once for each row | reassociates |
 //! | `target-sums` | what is asked of the target of a map is asked once for each target | reassociates |
@@ -36,6 +37,7 @@ mod patterns;
 mod per_target;
 mod projections;
 mod separate_sums;
+mod sink_guards;
 mod speculate;
 mod tabulate;
 mod target_sums;
@@ -88,7 +90,7 @@ impl Pass {
 }
 
 /// The passes, in their order.
-pub const PASSES: [Pass; 16] = {
+pub const PASSES: [Pass; 17] = {
     use Exactness::{Contracts, Exact, Reassociates};
     const fn pass(name: &'static str, exactness: Exactness, rewrite: Rewrite) -> Pass {
         Pass { name, exactness, rewrite }
@@ -98,6 +100,7 @@ pub const PASSES: [Pass; 16] = {
         pass("empty-sums", Contracts, empty_sums::unguarded),
         pass("inline-scatters", Reassociates, inline_scatters::inlined),
         pass("unions", Reassociates, unions::separated),
+        pass("sink-guards", Exact, sink_guards::sunk),
         pass("truth-values", Exact, truth_values::kept),
         pass("fill-values", Reassociates, fill_values::filled),
         pass("target-sums", Reassociates, target_sums::by_target),

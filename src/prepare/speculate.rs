@@ -29,7 +29,7 @@
 //!
 //! **Where it is done.** For sums of unknown length of products of two dense tensors, or of such a mask and one, all of whose elements are needed, or
 //! may be where numbers decide it: what comes back through a layer is needed where the `relu` before it is not 0, and to ask that for each element
-//! takes longer than the product. The mask is about numbers, that two indices differ, or that a relation of the data does not hold, at indices of one
+//! takes longer than the product. The mask is about numbers, that two indices differ, that a relation of the data does not hold, or bounds by what its rows have, at indices of one
 //! factor, some of which the result has or determines; where it is about summed indices alone whole rows are left out, and it stays. And there is
 //! some other index, so that the mask would be asked again and again. A mask is no factor where it holds at the place of an extremum alone, and
 //! there is nothing to be done where a number tells its place.
@@ -363,9 +363,22 @@ fn is_dense(p: &Pred) -> bool {
     let mut dense = true;
     match p {
         Pred::Relation { holds: false, .. } => {}
+        p if is_range(p) => {}
         p => p.visit_relations(&mut |relation| dense &= matches!(relation, RelationRef::Computed { .. })),
     }
     dense
+}
+
+/// Whether a conjunct bounds an index by what relations of the data have in its row, as `t <= last(i)` does.
+fn is_range(p: &Pred) -> bool {
+    let Pred::Exists { index, body, .. } = p else { return false };
+    let is_row = |p: &Pred| {
+        matches!(p, Pred::Relation { relation: RelationRef::Input(_), args, holds: true }
+            if args.iter().filter(|a| a.as_index() == Some(*index)).count() == 1 && args.iter().all(|a| a.as_index().is_some()))
+    };
+    let is_bound = |p: &Pred| matches!(p, Pred::NonNegative(a) if a.mentions(*index));
+    let (rows, others): (Vec<&Pred>, Vec<&Pred>) = body.conjuncts().iter().partition(|p| is_row(p));
+    rows.len() == 1 && !others.is_empty() && others.into_iter().all(is_bound)
 }
 
 /// What a conjunct says at indices of a factor, which has each of them once: of numbers, whether they are zero, that indices differ, or that a relation
@@ -383,6 +396,11 @@ fn at_factor(p: &Pred, indices: &[IndexId], guard: &Pred) -> Option<Pred> {
             };
             let differ = indices.iter().filter(|i| a.mentions(**i)).count() >= 2;
             return (differ && a.terms().iter().all(is_own)).then(|| p.clone());
+        }
+        Pred::Exists { .. } if is_range(p) => {
+            let mut is_own = true;
+            p.visit_free(&mut |i| is_own &= indices.contains(&i));
+            return is_own.then(|| p.clone());
         }
         Pred::Relation { relation: relation @ RelationRef::Computed { view: View::Support, .. }, args, holds } => {
             (relation, args, holds)

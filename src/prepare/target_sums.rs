@@ -14,7 +14,8 @@
 //! **Why it is right.** A map has one target for each source, so one `c` makes the guard true, if any does. Where terms are added up by target first, they are in
 //! another order.
 //!
-//! **It is not more work** than what was asked of each source, for as many targets as another index has values, over which the statement went before.
+//! **It is not more work** than what was asked of each source, for as many targets as another index has values, over which the statement went before: so `B` has
+//! not all that bounds `c`.
 
 use std::borrow::Cow;
 
@@ -144,8 +145,11 @@ impl Target {
             false => is_in(&open.gens) && is_free(&sources, &of_summed) && !operands.iter().any(reads_both),
         };
         let is_known = all().any(|(i, n)| *n == index.1 && !sources.contains(i));
-        // Another index that is asked about goes over as many values again.
-        let others = |i: &IndexId| *i != index.0 && !sources.contains(i);
+        // Another index that is asked about goes over as many values again, unless what is added up by target has it too.
+        let is_added = |i: &IndexId| {
+            operands.iter().any(|x| x.indices.contains(i) && summed.iter().any(|k| x.indices.contains(k)))
+        };
+        let others = |i: &IndexId| *i != index.0 && !sources.contains(i) && !(sums_sources && is_added(i));
         let is_asked =
             all().any(|(i, _)| others(i) && asked.iter().any(|p| p.mentions(*i))) && is_free(&sources, &asked);
         (is_known && is_asked && is_apart).then(|| {

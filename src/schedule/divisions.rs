@@ -178,42 +178,17 @@ impl Pass {
             let literal = self.literals.get(&d).copied();
             match literal.map(f64::abs) {
                 Some(x) if (2_f64.powi(-LARGE)..2_f64.powi(LARGE)).contains(&x) => {
-                    let reciprocal = self.define(Real::Literal(1.0 / literal.unwrap_or(x)), out);
+                    let reciprocal = define(Real::Literal(1.0 / literal.unwrap_or(x)), &mut self.names, out);
                     known.insert(d, Reciprocal { scale: None, reciprocal });
                 }
                 Some(_) => {}
                 None => {
-                    let scale = self.scale(d, out);
-                    let scaled = self.define(Real::Mul(d, scale), out);
-                    let (defined, reciprocal) = reciprocal(scaled, &mut self.names);
-                    out.extend(defined);
+                    let (scale, reciprocal) = scaled(d, &mut self.names, out);
                     known.insert(d, Reciprocal { scale: Some(scale), reciprocal });
                 }
             }
         }
         known
-    }
-
-    /// The power of two by which a number is scaled.
-    fn scale(&mut self, d: RealId, out: &mut Vec<Stmt>) -> RealId {
-        let less = Op::Compare(Comparison::Less);
-        let size = self.define(Real::apply(Op::Abs, [d]), out);
-        let [least, most, up, down, one] =
-            [-LARGE, LARGE, SCALE, -SCALE, 0].map(|exponent| self.define(Real::Literal(2_f64.powi(exponent)), out));
-        let is_small = self.define(Real::apply(less, [size, least]), out);
-        let is_large = self.define(Real::apply(less, [most, size]), out);
-        let is_either = self.define(Real::Add(is_small, is_large), out);
-        let is_neither = self.define(Real::apply(less, [is_either, one]), out);
-        let cases = [(is_small, up), (is_large, down), (is_neither, one)];
-        let [a, b, c] = cases.map(|(holds, scale)| self.define(Real::Select(holds, scale), out));
-        let others = self.define(Real::Add(a, b), out);
-        self.define(Real::Add(others, c), out)
-    }
-
-    fn define(&mut self, real: Real, out: &mut Vec<Stmt>) -> RealId {
-        let r = self.names.fresh_real();
-        out.push(Stmt::Define(r, real));
-        r
     }
 
     /// Products in place of quotients.
@@ -229,7 +204,7 @@ impl Pass {
             {
                 self.found += 1;
                 let a = match scale {
-                    Some(scale) => self.define(Real::Mul(a, *scale), &mut out),
+                    Some(scale) => define(Real::Mul(a, *scale), &mut self.names, &mut out),
                     None => a,
                 };
                 stmt = Stmt::Define(*r, Real::Mul(a, *reciprocal));
@@ -241,6 +216,32 @@ impl Pass {
         }
         *body = out;
     }
+}
+
+/// The power of two by which a number is scaled, and the reciprocal of the product.
+pub(super) fn scaled(d: RealId, names: &mut Fresh, out: &mut Vec<Stmt>) -> (RealId, RealId) {
+    let less = Op::Compare(Comparison::Less);
+    let size = define(Real::apply(Op::Abs, [d]), names, out);
+    let [least, most, up, down, one] =
+        [-LARGE, LARGE, SCALE, -SCALE, 0].map(|exponent| define(Real::Literal(2_f64.powi(exponent)), names, out));
+    let is_small = define(Real::apply(less, [size, least]), names, out);
+    let is_large = define(Real::apply(less, [most, size]), names, out);
+    let is_either = define(Real::Add(is_small, is_large), names, out);
+    let is_neither = define(Real::apply(less, [is_either, one]), names, out);
+    let cases = [(is_small, up), (is_large, down), (is_neither, one)];
+    let [a, b, c] = cases.map(|(holds, scale)| define(Real::Select(holds, scale), names, out));
+    let others = define(Real::Add(a, b), names, out);
+    let scale = define(Real::Add(others, c), names, out);
+    let product = define(Real::Mul(d, scale), names, out);
+    let (defined, q) = reciprocal(product, names);
+    out.extend(defined);
+    (scale, q)
+}
+
+fn define(real: Real, names: &mut Fresh, out: &mut Vec<Stmt>) -> RealId {
+    let r = names.fresh_real();
+    out.push(Stmt::Define(r, real));
+    r
 }
 
 /// What the body of a loop divides by and does not change, where it changes what is divided.

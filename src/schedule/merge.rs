@@ -10,13 +10,13 @@
 //! Where [`fuse`](super::fuse) has put nests over the same rows together, each row is still gone through once for each of them. One loop
 //! loads once what they share, and what one stores and the next loads is still in a register ([`reuse`](super::reuse)).
 //!
-//! **Where it is done.** The loops are innermost, over the same range or the same row of a relation, without functions that take long, and use some
+//! **Where it is done.** The loops are innermost, over the same range or the same row of a relation, with the same functions that take long, and use some
 //! place alike, or find a coordinate alike; or they are around others, and one reads rows that the other has stored, as where rows of rows are
 //! normalised, or both sum up for the nest and read rows alike. What is computed of a number of each row, in an innermost loop, follows the row too:
 //! it would be in the way of the next loop around others.
 //!
 //! Inside of interleaved iterations, or of a loop that has lanes, loops stay apart: partial sums fill the registers there. They are still joined if
-//! - both divide or take roots, which takes longer than to store and load a sum;
+//! - both divide, take roots or call the same functions, which takes longer than to store and load a sum;
 //! - they have few sums that read the same numbers in lanes: the matrix that several columns of results are made of is gone through once;
 //! - they have few sums of what the first one has stored, which is then in a register;
 //! - both walk over the same tuples.
@@ -48,8 +48,8 @@ use crate::base::{Arena, IndexId, work};
 use crate::error::Result;
 use crate::index::{Affine, Var};
 use crate::loops::{
-    Array, ArrayId, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed, has_calls,
-    has_loop, loads, stored, stores,
+    Array, ArrayId, BufferId, Decision, Domain, Fresh, Nest, Place, Program, Real, RealId, Stmt, changed, has_loop,
+    loads, stored, stores,
 };
 use crate::scalar::{Function, Op, Primitive};
 use crate::ty::Signature;
@@ -303,7 +303,7 @@ impl Pass<'_> {
         (first, one): (usize, &Simple<'_>),
         (second, other): (usize, &Simple<'_>),
     ) -> Option<BTreeSet<usize>> {
-        if one.domain != other.domain {
+        if one.domain != other.domain || one.calls != other.calls {
             return None;
         }
         let same = Same::of(one, other);
@@ -408,15 +408,28 @@ fn of_rows(body: &[Stmt], first: usize, at: usize) -> Option<&Stmt> {
     body.get(at).filter(|_| !becomes_innermost)
 }
 
-/// Whether a loop divides or takes roots.
+/// Whether a loop divides, takes roots, or has functions that take long.
 fn divides(stmt: &Stmt) -> bool {
     let long = |stmt: &Stmt| match stmt {
         Stmt::Define(_, Real::Apply(function, _)) => {
-            matches!(function, Function::Value(Primitive::Op(Op::Div | Op::Sqrt)))
+            function.is_call() || matches!(function, Function::Value(Primitive::Op(Op::Div | Op::Sqrt)))
         }
         _ => false,
     };
     stmt.body().iter().any(long)
+}
+
+/// The functions of a loop that take long.
+fn calls(stmt: &Stmt) -> BTreeSet<Function> {
+    let mut found = BTreeSet::new();
+    stmt.visit(&mut |stmt| {
+        if let Stmt::Define(_, Real::Apply(function, _)) = stmt
+            && function.is_call()
+        {
+            found.insert(*function);
+        }
+    });
+    found
 }
 
 /// How many sums a loop adds to, and loops inside of it.
@@ -450,6 +463,8 @@ struct Simple<'a> {
     domain: &'a Domain,
     body: &'a [Stmt],
     uses: Uses<'a>,
+    /// The functions that take long, of a loop without others inside.
+    calls: BTreeSet<Function>,
 }
 
 /// What a loop or a test uses.
@@ -478,7 +493,8 @@ impl<'a> Simple<'a> {
             )
         };
         let is_whole = !matches!(domain, Domain::Part { .. });
-        (is_whole && body.iter().all(simple) && !has_calls(body)).then(|| Simple::seen(stmt, *index, domain, body))
+        (is_whole && body.iter().all(simple))
+            .then(|| Simple { calls: calls(stmt), ..Simple::seen(stmt, *index, domain, body) })
     }
 
     /// A loop around loops, without lanes or interleaved iterations.
@@ -525,7 +541,7 @@ impl<'a> Simple<'a> {
     }
 
     fn seen(stmt: &'a Stmt, index: IndexId, domain: &'a Domain, body: &'a [Stmt]) -> Simple<'a> {
-        Simple { is_innermost: true, index, domain, body, uses: Uses::of(stmt) }
+        Simple { is_innermost: true, index, domain, body, uses: Uses::of(stmt), calls: BTreeSet::new() }
     }
 }
 

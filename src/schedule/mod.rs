@@ -26,10 +26,10 @@
 //! | `layout` | axes of intermediate tensors in the order of the lanes; copies of those that are read in two orders | | exact |
 //! | `fuse` | nests over the same rows become one | layouts | exact |
 //! | `unroll` | rows of much arithmetic become straight-line code, in registers | fused rows | exact |
+//! | `powers` | powers with literal exponents become products | straight-line code | reassociates |
 //! | `merge` | loops over the same range, beside each other in a row, become one | fused rows | exact |
 //! | `reuse` | what a body has at hand is not made again, and not stored if nobody reads it | merged loops | exact |
-//! | `powers` | powers with literal exponents become products | straight-line code | reassociates |
-//! | `reciprocals` | divisions by one square root become products with its reciprocal | merged loops | reassociates |
+//! | `reciprocals` | divisions by one number become products with its reciprocal | merged loops | reassociates |
 //! | `quotients` | quotients by powers of one number share its reciprocal | straight-line code | reassociates |
 //! | `divisions` | quotients by a number that a loop does not change become products with its reciprocal | merged loops | reassociates |
 //! | `fills` | intermediate tensors are not made zero where nobody reads what was not stored | merged loops | exact |
@@ -103,6 +103,7 @@ mod row_sums;
 mod scatter;
 mod searches;
 mod short_axes;
+mod signs;
 mod sink_selects;
 mod specialise;
 mod split;
@@ -213,9 +214,9 @@ pub const PASSES: [Pass; 41] = {
         pass("layout", Exact, layout::run),
         pass("fuse", Exact, fuse::run),
         pass("unroll", Exact, unroll::run),
+        pass("powers", Reassociates, powers::run),
         pass("merge", Exact, merge::run),
         pass("reuse", Exact, reuse::run),
-        pass("powers", Reassociates, powers::run),
         pass("reciprocals", Reassociates, reciprocals::run),
         pass("quotients", Reassociates, quotients::run),
         pass("divisions", Reassociates, divisions::run),

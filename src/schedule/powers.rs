@@ -14,21 +14,25 @@
 //! language are; with the power below at hand these are its roundings and one more.
 //!
 //! Half a power is a square root, but at two numbers: `pow(-0, 0.5)` is +0, so 0 is added before, and `pow(-inf, 0.5)` is the infinity, so it is chosen
-//! there.
+//! there. Of [what is never negative](super::signs) it is the root in any case. By such a power quotients divide as by one of the root, for which
+//! [`quotients`](super::quotients) has a reciprocal.
 //!
 //! **Where it is done.** For whole exponents of at most 64 in size, as for more of them the roundings add up, and for halves of at most 16.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::quotients::binary;
+use super::quotients::{binary, division};
+use super::signs::not_negative;
 use super::unroll::needed;
 use crate::error::Result;
-use crate::loops::{Decision, Fresh, Program, Real, RealId, Stmt};
+use crate::loops::{Decision, Fresh, Nest, Program, Real, RealId, Stmt};
 use crate::scalar::{Comparison, Function, Op, Primitive};
 
 /// The largest exponent of a product, and of one with a square root.
 const MOST: f64 = 64.0;
 const MOST_HALF: f64 = 16.0;
+/// The largest power of a root that is divided by.
+const MOST_DIVIDED: i32 = super::quotients::MOST;
 
 /// Multiplies powers out.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -41,9 +45,12 @@ pub(super) fn run(program: &mut Program) -> Result<()> {
                 }
             });
         }
-        let mut names = Fresh::after(&nest.body);
-        let found =
-            body(&mut nest.body, &literals, &mut BTreeMap::new()) + halves(&mut nest.body, &literals, &mut names);
+        let mut found = body(&mut nest.body, &literals, &mut BTreeMap::new());
+        if has_halves(nest, &literals) {
+            let (not_negative, divisors) = (not_negative(nest), divisors(&nest.body));
+            let mut halves = Halves { literals: &literals, not_negative, divisors, names: Fresh::after(&nest.body) };
+            found += halves.body(&mut nest.body);
+        }
         if found > 0 {
             nest.decisions.push(Decision::Powers { powers: found });
         }
@@ -96,64 +103,121 @@ fn leave_out_literals(body: &mut Vec<Stmt>) {
     *body = needed(std::mem::take(body), |stmt| !is_literal(stmt));
 }
 
-/// Makes roots of powers in a body whose exponents are a half more than whole numbers; how many.
-fn halves(body: &mut Vec<Stmt>, literals: &BTreeMap<RealId, f64>, names: &mut Fresh) -> usize {
-    let mut found = 0;
-    let mut out = Vec::with_capacity(body.len());
-    for mut stmt in std::mem::take(body) {
-        match &mut stmt {
-            Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
-                found += halves(body, literals, names);
-            }
-            Stmt::Define(r, real) => {
-                if let Some((x, e)) = half_power(real, literals) {
-                    root(*r, x, e, names, &mut out);
-                    found += 1;
-                    continue;
-                }
-            }
-            _ => {}
-        }
-        out.push(stmt);
-    }
-    *body = out;
-    if found > 0 {
-        leave_out_literals(body);
+/// Whether a nest has powers whose exponents are a half more than whole numbers.
+fn has_halves(nest: &Nest, literals: &BTreeMap<RealId, f64>) -> bool {
+    let mut found = false;
+    for stmt in &nest.body {
+        stmt.visit(&mut |stmt| {
+            found |= matches!(stmt, Stmt::Define(_, real) if half_power(real, literals).is_some());
+        });
     }
     found
 }
 
-/// `r = pow(x, e)`, where `e` is a half more than a whole number.
-fn root(r: RealId, x: RealId, e: f64, names: &mut Fresh, out: &mut Vec<Stmt>) {
-    let mut define = |real: Real| {
-        let r = names.fresh_real();
-        out.push(Stmt::Define(r, real));
-        r
-    };
-    let compare = |comparison, a, b| Real::apply(Op::Compare(comparison), [a, b]);
-    let [zero, least] = [0.0, f64::MIN].map(|x| define(Real::Literal(x)));
-    let base = define(Real::Add(x, zero));
-    let mut power = define(Real::apply(Op::Sqrt, [base]));
-    let whole = e.abs().floor() as i32;
-    if whole > 0 {
-        let product = if whole == 1 { base } else { define(Real::apply(Op::Powi(whole), [base])) };
-        power = define(Real::Mul(product, power));
+/// The numbers that are divided by, and read by nothing else.
+fn divisors(body: &[Stmt]) -> BTreeSet<RealId> {
+    let (mut divided, mut others) = (BTreeSet::new(), BTreeSet::new());
+    for stmt in body {
+        stmt.visit(&mut |stmt| {
+            let quotient = if let Stmt::Define(_, real) = stmt { division(real) } else { None };
+            match quotient {
+                Some((a, d)) => {
+                    others.insert(a);
+                    divided.insert(d);
+                }
+                None => stmt.visit_reads(&mut |r| others.extend([r])),
+            }
+        });
     }
-    if e < 0.0 {
-        let one = define(Real::Literal(1.0));
-        power = define(Real::apply(Op::Div, [one, power]));
+    divided.retain(|r| !others.contains(r));
+    divided
+}
+
+/// Makes roots of powers whose exponents are a half more than whole numbers.
+struct Halves<'a> {
+    literals: &'a BTreeMap<RealId, f64>,
+    not_negative: BTreeSet<RealId>,
+    divisors: BTreeSet<RealId>,
+    names: Fresh,
+}
+
+impl Halves<'_> {
+    /// In a body; how many.
+    fn body(&mut self, body: &mut Vec<Stmt>) -> usize {
+        let mut found = 0;
+        let mut out = Vec::with_capacity(body.len());
+        for mut stmt in std::mem::take(body) {
+            match &mut stmt {
+                Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } => {
+                    found += self.body(body)
+                }
+                Stmt::Define(r, real) => {
+                    if let Some((x, e)) = half_power(real, self.literals) {
+                        let real = self.root(*r, x, e, &mut out);
+                        out.push(Stmt::Define(*r, real));
+                        found += 1;
+                        continue;
+                    }
+                }
+                _ => {}
+            }
+            out.push(stmt);
+        }
+        *body = out;
+        if found > 0 {
+            leave_out_literals(body);
+        }
+        found
     }
-    let is_infinite = define(compare(Comparison::Less, x, least));
-    let is_other = define(compare(Comparison::Equal, is_infinite, zero));
-    let other = Real::Select(is_other, power);
-    let real = if e < 0.0 {
-        other
-    } else {
+
+    /// `r = pow(x, e)`, where `e` is a half more than a whole number.
+    fn root(&mut self, r: RealId, x: RealId, e: f64, out: &mut Vec<Stmt>) -> Real {
+        let is_root = self.not_negative.contains(&x);
+        let mut define = |real: Real| {
+            let r = self.names.fresh_real();
+            out.push(Stmt::Define(r, real));
+            r
+        };
+        let base = if is_root {
+            x
+        } else {
+            let zero = define(Real::Literal(0.0));
+            define(Real::Add(x, zero))
+        };
+        let root = Real::apply(Op::Sqrt, [base]);
+        let whole = e.abs().floor() as i32;
+        let odd = 2 * whole + 1;
+        let power = if is_root && whole > 0 && (e < 0.0 || self.divisors.contains(&r)) && odd <= MOST_DIVIDED {
+            let root = define(root);
+            Real::apply(Op::Powi(odd), [root])
+        } else if whole > 0 {
+            let root = define(root);
+            let product = if whole == 1 { base } else { define(Real::apply(Op::Powi(whole), [base])) };
+            Real::Mul(product, root)
+        } else {
+            root
+        };
+        let power = if e < 0.0 {
+            let [power, one] = [power, Real::Literal(1.0)].map(&mut define);
+            Real::apply(Op::Div, [one, power])
+        } else {
+            power
+        };
+        if is_root {
+            return power;
+        }
+        let [power, zero, least] = [power, Real::Literal(0.0), Real::Literal(f64::MIN)].map(&mut define);
+        let compare = |comparison, a, b| Real::apply(Op::Compare(comparison), [a, b]);
+        let is_infinite = define(compare(Comparison::Less, x, least));
+        let is_other = define(compare(Comparison::Equal, is_infinite, zero));
+        let other = Real::Select(is_other, power);
+        if e < 0.0 {
+            return other;
+        }
         let infinity = define(Real::Literal(f64::INFINITY));
         let [other, there] = [other, Real::Select(is_infinite, infinity)].map(define);
         Real::Add(other, there)
-    };
-    out.push(Stmt::Define(r, real));
+    }
 }
 
 /// The base and the exponent of a power with half a literal.

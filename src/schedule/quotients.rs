@@ -27,7 +27,7 @@ use crate::loops::{Decision, Fresh, Program, Real, RealId, Stmt};
 use crate::scalar::{Function, Op, Primitive};
 
 /// Up to which exponent a numerator is multiplied by the reciprocal again and again.
-const MOST: i32 = 4;
+pub(super) const MOST: i32 = 4;
 
 /// Shares reciprocals of numbers that quotients divide by.
 pub(super) fn run(program: &mut Program) -> Result<()> {

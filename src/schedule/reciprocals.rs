@@ -1,4 +1,4 @@
-//! Divisions by one square root become products with its reciprocal.
+//! Divisions by one number become products with its reciprocal.
 //!
 //! ```text
 //! d = sqrt(x)                  d = sqrt(x)
@@ -8,34 +8,39 @@
 //!                              u[i] = c * q
 //! ```
 //!
-//! A potential and its derivatives divide by a distance again and again, and a division takes as long as a dozen products.
+//! A potential and its derivatives divide by a distance again and again, and a division takes as long as a dozen products. What is no square root is
+//! scaled before, as where [a loop does not change it](super::divisions), which takes ten operations more.
 //!
 //! **Why it is right.** A number that is divided by another one is rounded once, and multiplied with its reciprocal twice, so the last bit may differ. Square
 //! roots of numbers other than 0 and infinity, subnormal ones too, lie between 1e-162 and 1e155, so reciprocals neither overflow nor lose digits,
 //! as they do for other divisors. Of 0, infinity and NaN the reciprocal gives the same as the division: `x / 0 = x * (1 / 0)`, and likewise for the others.
 //!
 //! **Where it is done.** Where statements of the body in which it is defined divide by it at least twice, or a loop inside does, as where rows are
-//! normalised. What is loaded from a workspace that holds square roots alone, and zeros, is one too.
+//! normalised. What is loaded from a workspace that holds square roots alone, and zeros, is one too. Other numbers are divided by at least three times,
+//! in the body of a loop that makes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::divisions::scaled;
 use super::quotients::{division, reciprocal};
+use super::vectorise::is_short;
 use crate::error::Result;
-use crate::loops::{BufferId, BufferKind, Decision, Fresh, Nest, Program, Real, RealId, Stmt};
+use crate::loops::{BufferId, BufferKind, Decision, Domain, Fresh, Nest, Program, Real, RealId, Stmt};
 use crate::scalar::{Function, Op, Primitive};
 
-/// Computes reciprocals of square roots once.
+/// How often another number than a square root is divided by, at least.
+const SCALED: usize = 3;
+
+/// Computes reciprocals of square roots once, and of what is divided by as often.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let stored = stored_roots(program);
     for nest in &mut program.nests {
         let roots = roots(nest, &stored);
-        if roots.is_empty() {
-            continue;
-        }
-        let mut pass = Pass { roots, reciprocals: BTreeMap::new(), names: Fresh::after(&nest.body) };
-        pass.body(&mut nest.body);
+        let others = others(nest);
+        let mut pass = Pass { roots, others, reciprocals: BTreeMap::new(), names: Fresh::after(&nest.body) };
+        pass.body(&mut nest.body, false);
         if !pass.reciprocals.is_empty() {
-            nest.decisions.push(Decision::Reciprocals { roots: pass.reciprocals.len() });
+            nest.decisions.push(Decision::Reciprocals { divisors: pass.reciprocals.len() });
         }
     }
     Ok(())
@@ -58,6 +63,23 @@ fn roots(nest: &Nest, stored: &BTreeSet<BufferId>) -> BTreeSet<RealId> {
     roots
 }
 
+/// The registers of a nest that have no reciprocal: literals, and powers, whose [quotients](super::quotients) share that of their base.
+fn others(nest: &Nest) -> BTreeSet<RealId> {
+    let mut others = BTreeSet::new();
+    for stmt in &nest.body {
+        stmt.visit(&mut |stmt| {
+            let Stmt::Define(r, real) = stmt else { return };
+            if matches!(
+                real,
+                Real::Literal(_) | Real::Index(_) | Real::Apply(Function::Value(Primitive::Op(Op::Powi(2..))), _)
+            ) {
+                others.insert(*r);
+            }
+        });
+    }
+    others
+}
+
 /// The workspaces that hold square roots alone.
 fn stored_roots(program: &Program) -> BTreeSet<BufferId> {
     let (mut found, mut others) = (BTreeSet::new(), BTreeSet::new());
@@ -77,24 +99,39 @@ fn stored_roots(program: &Program) -> BTreeSet<BufferId> {
     found
 }
 
+/// What is multiplied in place of a division.
+#[derive(Clone, Copy)]
+struct Reciprocal {
+    /// What the numerator is multiplied with before, if the divisor is no square root.
+    scale: Option<RealId>,
+    reciprocal: RealId,
+}
+
 struct Pass {
     /// The square roots of the nest.
     roots: BTreeSet<RealId>,
-    /// The reciprocals of some of them.
-    reciprocals: BTreeMap<RealId, RealId>,
+    /// What has none in any case.
+    others: BTreeSet<RealId>,
+    /// The reciprocals of some numbers.
+    reciprocals: BTreeMap<RealId, Reciprocal>,
     names: Fresh,
 }
 
 impl Pass {
-    fn body(&mut self, body: &mut Vec<Stmt>) {
+    /// In a body, which a loop over more than a few values has or has not.
+    fn body(&mut self, body: &mut Vec<Stmt>, is_loop: bool) {
         // Those that are to have a reciprocal, before the first statement that divides by them.
         let mut wanted = BTreeSet::new();
         for (at, stmt) in body.iter().enumerate() {
-            if let Stmt::Define(r, _) = stmt
-                && self.roots.contains(r)
-                && divisions(&body[at + 1..], *r) > 1
-            {
-                wanted.insert(*r);
+            if let Stmt::Define(r, _) = stmt {
+                let least = match self.roots.contains(r) {
+                    true => 2,
+                    false if is_loop && !self.others.contains(r) => SCALED,
+                    false => continue,
+                };
+                if divisions(&body[at + 1..], *r) >= least {
+                    wanted.insert(*r);
+                }
             }
         }
         let mut out = Vec::with_capacity(body.len());
@@ -102,17 +139,33 @@ impl Pass {
             let here: Vec<RealId> =
                 wanted.iter().copied().filter(|d| divisions(std::slice::from_ref(&stmt), *d) > 0).collect();
             for d in here {
-                let (defined, q) = reciprocal(d, &mut self.names);
-                out.extend(defined);
-                self.reciprocals.insert(d, q);
+                let (scale, reciprocal) = if self.roots.contains(&d) {
+                    let (defined, q) = reciprocal(d, &mut self.names);
+                    out.extend(defined);
+                    (None, q)
+                } else {
+                    let (scale, q) = scaled(d, &mut self.names, &mut out);
+                    (Some(scale), q)
+                };
+                self.reciprocals.insert(d, Reciprocal { scale, reciprocal });
                 wanted.remove(&d);
             }
             let quotient = quotient_of(&stmt).and_then(|(a, d)| Some((a, *self.reciprocals.get(&d)?)));
-            if let (Some((a, q)), Stmt::Define(_, real)) = (quotient, &mut stmt) {
-                *real = Real::Mul(a, q);
+            if let (Some((mut a, by)), Stmt::Define(_, real)) = (quotient, &mut stmt) {
+                if let Some(scale) = by.scale {
+                    let product = self.names.fresh_real();
+                    out.push(Stmt::Define(product, Real::Mul(a, scale)));
+                    a = product;
+                }
+                *real = Real::Mul(a, by.reciprocal);
             }
-            if let Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } = &mut stmt {
-                self.body(body);
+            match &mut stmt {
+                Stmt::For { domain, body, .. } => {
+                    let is_loop = matches!(domain.whole_of(), Domain::Range { .. }) && !is_short(domain);
+                    self.body(body, is_loop);
+                }
+                Stmt::If { body, .. } | Stmt::Extremum { body, .. } => self.body(body, is_loop),
+                _ => {}
             }
             out.push(stmt);
         }

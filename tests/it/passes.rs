@@ -357,6 +357,7 @@ fn passes_keep_programs() {
         include_str!("../growth/ratings.iv"),
         include_str!("../growth/no_sooner.iv"),
         include_str!("../prepared/axis-order.heads.iv"),
+        include_str!("../prepared/sink-guards.cutoff.iv"),
         "param x : [n, d] real\nparam w : [4, d, k] real\nparam b : [4, k] real\ngen g < 4, s < n, u < k. b[g, u] + (sum a < d. x[s, a] * w[g, a, u])",
         include_str!("../prepared/distribute-sums.edges.iv"),
         include_str!("../prepared/tabulate.kernel.iv"),

@@ -67,15 +67,27 @@ const CASES: &[(&str, &str, Stored)] = &[
         "Q",
         Dense,
     ),
-    // A function that takes long.
+    // A function that takes long, too.
     (
         "let Q = gen i < n, j < m. exp(0 - (sum e < 3. (X[i, e] - Y[j, e])^2)) in (gen i < n. sum j < m. Q[i, j] * Y[j, 0], gen j < m. sum i < n. Q[i, j] * X[i, 0])",
         "Q",
+        Nowhere,
+    ),
+    // But for where a row of it is read again behind its sum.
+    (
+        "let Q = gen i < n, j < m. exp(0 - (sum e < 3. (X[i, e] - Y[j, e])^2)) in let s = gen i < n. sum j < m. Q[i, j] in sum i < n, j < m. (Q[i, j] / s[i] - Y[j, 0])^2",
+        "Q",
         Dense,
+    ),
+    // Not where all of it is.
+    (
+        "let Q = gen i < n, j < m. exp(0 - (sum e < 3. (X[i, e] - Y[j, e])^2)) in let s = sum i < n, j < m. Q[i, j] in sum i < n, j < m. (Q[i, j] / s - Y[j, 0])^2",
+        "Q",
+        Nowhere,
     ),
     // A tensor as large as it is stored anyway.
     (
-        "let Q = gen i < n, j < m. 1 / sqrt(1 + (sum e < 3. (X[i, e] - Y[j, e])^2)) in let E = gen i < n, j < m. exp(Q[i, j]) in (gen i < n. sum j < m. Q[i, j] * E[i, j], gen j < m. sum i < n. Q[i, j] * E[i, j])",
+        "let Q = gen i < n, j < m. 1 / sqrt(1 + (sum e < 3. (X[i, e] - Y[j, e])^2)) in let E = gen i < n, j < m. exp(Q[i, j]) in let s = gen i < n. sum j < m. E[i, j] in sum i < n, j < m. (Q[i, j] - E[i, j] / s[i])^2",
         "Q",
         Dense,
     ),

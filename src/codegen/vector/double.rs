@@ -1,6 +1,8 @@
 //! Sums of two numbers, the second below half a unit in the last place of the first, for twice the precision: T. J. Dekker, A
 //! floating-point technique for extending the available precision, Numerische Mathematik 18 (1971).
 
+use super::mul_add::*;
+
 /// `a + b` as the rounded sum and its error.
 #[inline(always)]
 pub fn two_sum(a: f64, b: f64) -> (f64, f64) {
@@ -16,19 +18,11 @@ pub fn ordered_sum(a: f64, b: f64) -> (f64, f64) {
     (sum, (a - sum) + b)
 }
 
-/// The leading 26 bits: products of two of them are exact.
-#[inline(always)]
-pub fn head(x: f64) -> f64 {
-    f64::from_bits(x.to_bits() & 0xfffffffff8000000)
-}
-
 /// `a * b` as the rounded product and its error.
 #[inline(always)]
 pub fn two_product(a: f64, b: f64) -> (f64, f64) {
     let product = a * b;
-    let (high, other) = (head(a), head(b));
-    let (low, rest) = (a - high, b - other);
-    (product, (((high * other - product) + high * rest) + low * other) + low * rest)
+    (product, mul_add(a, b, -product))
 }
 
 /// `1 / x` within 2 parts of 1000, for corrections: a guess from the bits of a positive `x`, and a step of Newton's method.

@@ -102,28 +102,27 @@ pub fn xlogy_lane(x: f64, y: f64) -> f64 {
 #[inline(always)]
 pub fn ln_parts(x: f64) -> (f64, f64) {
     let (m, k) = split(x);
-    // s = f / (2 + f) as a sum of a head and a rest
+    // s = f / (2 + f) as a sum of a quotient and a rest
     let f = m - 1.0;
     let (d, d_low) = ordered_sum(2.0, f);
     let inverse = 1.0 / d;
-    let s_high = head(f * inverse);
-    let d_high = head(d);
-    let s_low = ((f - s_high * d_high) - s_high * ((d - d_high) + d_low)) * inverse;
-    let (s, s_low) = ordered_sum(s_high, s_low);
+    let s = f * inverse;
+    let s_low = mul_add(-s, d_low, mul_add(-s, d, f)) * inverse;
     // z = s^2, and ln(1 + f) = s (2 + z (2/3 + z R(z)))
     let (z, z_error) = two_product(s, s);
-    let z_low = z_error + 2.0 * s * s_low;
+    let z_low = mul_add(2.0 * s, s_low, z_error);
     let w = z * z;
-    let even = 0.4 + w * (0.22222222221653554 + w * (0.1538459490609143 + w * 0.11706154215034448));
-    let odd = 0.2857142857142937 + w * (0.18181818335921093 + w * (0.13334807761696937 + w * 0.11724037104235352));
-    let (t, t_error) = ordered_sum(2.0 / 3.0, z * (even + z * odd));
+    let even = mul_add(w, mul_add(w, 0.11706154215034448, 0.1538459490609143), 0.22222222221653554);
+    let odd = mul_add(w, mul_add(w, 0.11724037104235352, 0.13334807761696937), 0.18181818335921093);
+    let rest = mul_add(z, mul_add(w, odd, 0.2857142857142937), mul_add(w, even, 0.4));
+    let (t, t_error) = ordered_sum(2.0 / 3.0, z * rest);
     let t_low = t_error + 3.700743415417188e-17;
     let (p, p_error) = two_product(z, t);
-    let p_low = p_error + (z * t_low + z_low * t);
+    let p_low = p_error + mul_add(z, t_low, z_low * t);
     let (q, q_error) = two_product(s, p);
-    let q_low = q_error + (s * p_low + s_low * p);
+    let q_low = q_error + mul_add(s, p_low, s_low * p);
     // k ln(2) + 2 s + q
     let (sum, error) = ordered_sum(k * LN_2_HIGH, 2.0 * s);
     let (sum, other) = ordered_sum(sum, q);
-    ordered_sum(sum, (error + other) + ((q_low + 2.0 * s_low) + k * LN_2_LOW))
+    ordered_sum(sum, (error + other) + mul_add(k, LN_2_LOW, mul_add(2.0, s_low, q_low)))
 }

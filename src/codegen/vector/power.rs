@@ -3,13 +3,20 @@
 use super::double::*;
 use super::exponential::*;
 use super::logarithm::*;
-use super::{V, choose, choose_pair};
+use super::mul_add::*;
+use super::{V, choose};
 
 /// Whether a number that is not negative is an integer.
 #[inline(always)]
 pub fn is_integer(x: f64) -> bool {
     let whole = (x + 4503599627370496.0) - 4503599627370496.0;
     x >= 4503599627370496.0 || whole == x
+}
+
+/// Whether a number is above 0 and finite, by its bits, which lanes compare faster.
+#[inline(always)]
+pub fn is_positive(x: f64) -> bool {
+    x.to_bits().wrapping_sub(1) < f64::INFINITY.to_bits() - 1
 }
 
 /// What powers begin with: `ln(|x|) = high + low`.
@@ -31,11 +38,25 @@ pub fn base_parts<const N: usize>(x: V<N>) -> Base<N> {
 }
 
 /// `x^y` as [`pow`], of what [`base_parts`] gives.
-#[inline]
+#[inline(always)]
 pub fn pow_of_base<const N: usize>(base: Base<N>, y: V<N>) -> V<N> {
     let mut z = y;
     for l in 0..N {
-        z.0[l] = pow_of_logarithm(base.x.0[l], y.0[l], (base.high.0[l], base.low.0[l]));
+        z.0[l] = ordinary_power(y.0[l], (base.high.0[l], base.low.0[l]));
+    }
+    // Few numbers are anything else, and then all lanes are looked at.
+    if base.x.any(|x| !is_positive(x)) || y.any(|y| !is_positive(y.abs())) {
+        z = special_powers(base.x, y, z);
+    }
+    z
+}
+
+/// `x^y`, given `|x|^y` where that is [ordinary](ordinary_power).
+#[cold]
+#[inline(never)]
+pub fn special_powers<const N: usize>(x: V<N>, y: V<N>, mut z: V<N>) -> V<N> {
+    for l in 0..N {
+        z.0[l] = special_power(x.0[l], y.0[l], z.0[l]);
     }
     z
 }
@@ -47,17 +68,21 @@ pub fn pow<const N: usize>(x: V<N>, y: V<N>) -> V<N> {
     pow_of_base(base_parts(x), y)
 }
 
-/// `x^y`, given the logarithm of `|x|`.
+/// `|x|^y` for finite numbers but 0, given the logarithm of `|x|`.
 #[inline(always)]
-pub fn pow_of_logarithm(x: f64, y: f64, (h, l): (f64, f64)) -> f64 {
-    let a = x.abs();
-    let (p, error) = two_product(y, h);
+pub fn ordinary_power(y: f64, (h, l): (f64, f64)) -> f64 {
+    let (product, error) = two_product(y, h);
     // Beyond, the result is 0 or infinite.
-    let outside = p.abs() > 800.0;
-    let limit = choose(p > 0.0, 800.0, -800.0);
-    let (p, low) = choose_pair(outside, (limit, 0.0), (p, error + y * l));
-    let (h, _, k) = exp_parts(exp_domain(p), low);
-    let power = scale(h, k);
+    let p = exp_domain(product);
+    let low = choose(p == product, mul_add(y, l, error), 0.0);
+    let (h, _, k) = exp_parts(p, low);
+    scale(h, k)
+}
+
+/// `x^y`, given `|x|^y` where that is [ordinary](ordinary_power).
+#[inline(always)]
+pub fn special_power(x: f64, y: f64, power: f64) -> f64 {
+    let a = x.abs();
     let extreme = choose((a > 1.0) == (y > 0.0), f64::INFINITY, 0.0);
     let is_extreme = a == 0.0 || a == f64::INFINITY || y.abs() == f64::INFINITY;
     let power = choose(is_extreme, extreme, power);

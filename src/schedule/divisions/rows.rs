@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::prefix_sums::whole;
 use super::super::vectorise::is_short;
-use super::{Around, Pass, division, is_there, own, reciprocal};
+use super::{Around, Pass, define, division, is_there, own, scaled};
 use crate::base::{Arena, IndexId};
 use crate::index::{Affine, Checked, Var};
 use crate::loops::{Buffer, BufferId, Domain, Nest, Place, Real, RealId, Stmt, has_loop, stored};
@@ -114,8 +114,8 @@ impl Rows<'_> {
                     places
                 }
             };
-            let [scale, reciprocal] = places.map(|place| self.pass.define(Real::Load(place), &mut out));
-            let scaled = self.pass.define(Real::Mul(a, scale), &mut out);
+            let [scale, reciprocal] = places.map(|place| define(Real::Load(place), &mut self.pass.names, &mut out));
+            let scaled = define(Real::Mul(a, scale), &mut self.pass.names, &mut out);
             out.push(Stmt::Define(r, Real::Mul(scaled, reciprocal)));
             self.pass.found += 1;
         }
@@ -150,10 +150,7 @@ impl Rows<'_> {
         let index = names.index(row.index);
         let mut body = names.body(slice)?;
         let d = names.read(d);
-        let scale = self.pass.scale(d, &mut body);
-        let scaled = self.pass.define(Real::Mul(d, scale), &mut body);
-        let (defined, q) = reciprocal(scaled, &mut self.pass.names);
-        body.extend(defined);
+        let (scale, q) = scaled(d, &mut self.pass.names, &mut body);
         let places = ["scale", "reciprocal"].map(|name| {
             let buffer = self.buffers.push(Buffer::workspace(name.to_owned(), None, dims.clone()));
             self.new.push(buffer);
