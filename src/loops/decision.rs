@@ -113,6 +113,7 @@ decisions! {
         ReadAgain { stored: StoredAs, operations: u64, loops: u64 } "stored {stored}: its elements are read more than once (operations {operations}, loops {loops})"
         Again { stored: StoredAs, operations: u64, loops: u64 } "stored {stored}: a loop around would compute its elements again (operations {operations}, loops {loops})"
         Shared { stored: StoredAs, readers: usize } "stored {stored}: it has several readers ({readers})"
+        OtherSums { stored: StoredAs } "stored {stored}: what it is added to waits for another sum"
         OtherRows { stored: StoredAs } "stored {stored}: what it is added to is a sum over the rows of another index"
         Argument { stored: StoredAs } "stored {stored}: a function of its elements is computed in lanes"
         Row { stored: StoredAs } "stored {stored}: with it, what is made of it and of a matrix that is stored anyway is computed where it is read"

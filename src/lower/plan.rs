@@ -249,6 +249,7 @@ impl Plan {
                     Some(Some(Decision::Cheap { tensor, operations }))
                 }
                 _ if again.contains(&x) => None,
+                _ if uses.wait_for_sums(program, x) => None,
                 _ => self.in_place(program, x, effort, &readers, &outside, beside.contains(&x)).map(Some),
             };
             match in_place {
@@ -266,6 +267,7 @@ impl Plan {
                         _ if !effort.is_small() => Decision::Nested { stored, statements, levels },
                         _ if again.contains(&x) => Decision::Again { stored, operations, loops },
                         _ if is_of_other_rows(program, x, &readers) => Decision::OtherRows { stored },
+                        _ if uses.wait_for_sums(program, x) => Decision::OtherSums { stored },
                         (None, 1) => Decision::ReadAgain { stored, operations, loops },
                         (None, readers) => Decision::Shared { stored, readers },
                     });

@@ -8,6 +8,9 @@ use crate::schedule::machine::FEW;
 use crate::solver::solution;
 use crate::tssa::{Program, Rhs, Stmt};
 
+/// Of how many numbers it is looked for what they are made of.
+const MAX_NUMBERS: usize = 32;
+
 /// A use of a tensor.
 pub(super) struct Use {
     pub user: VarId,
@@ -63,6 +66,32 @@ impl Readers {
             });
         }
         Readers { uses, of }
+    }
+
+    /// Whether a number is a long sum, and what is made of it, without another loop, needs one more that others read as well: in one nest the first would wait
+    /// for the second, and for all that is computed beside that.
+    pub fn wait_for_sums(&self, program: &Program, x: VarId) -> bool {
+        let is_sum = |x: VarId| {
+            let stmt = &program.stmts[x];
+            stmt.dims.is_empty() && stmt.rhs.sums().iter().any(|n| n.as_constant().is_none())
+        };
+        let readers = self.all(x);
+        let (true, [once]) = (is_sum(x), readers.as_slice()) else { return false };
+        let mut seen = BTreeSet::from([x]);
+        let mut open = vec![once.user];
+        while let Some(y) = open.pop() {
+            if seen.len() > MAX_NUMBERS || !program.stmts[y].dims.is_empty() || !seen.insert(y) {
+                continue;
+            }
+            if is_sum(y) {
+                if self.of[y].len() > 1 {
+                    return true;
+                }
+                continue;
+            }
+            collect_uses(&program.stmts[y], &mut |z, _| open.push(z));
+        }
+        false
     }
 
     pub fn all(&self, x: VarId) -> Vec<&Use> {

@@ -34,7 +34,7 @@ const MAX_NESTED: usize = 3;
 
 /// The program in which searches are where they are needed.
 pub(super) fn sunk(program: &Program) -> Result<Cow<'_, Program>> {
-    let asks = |stmt: &Stmt| stmt.rhs.guards().any(|p| p.conjuncts().iter().any(is_search));
+    let asks = |stmt: &Stmt| stmt.rhs.guards().any(|p| searches(p).next().is_some());
     if !program.stmts.values().any(asks) {
         return Ok(Cow::Borrowed(program));
     }
@@ -70,10 +70,24 @@ fn is_search(p: &Pred) -> bool {
     computed && !free
 }
 
-/// Whether a guard has a conjunct, whatever it calls what it binds.
+/// The searches of a guard.
+fn searches(guard: &Pred) -> impl Iterator<Item = &Pred> {
+    guard.conjuncts().iter().filter(|p| is_search(p))
+}
+
+/// Whether two conjuncts are the same, whatever they call what they bind.
+fn are_same(p: &Pred, q: &Pred) -> bool {
+    matches!(p, Pred::Exists { .. }) && p.alpha_normal() == q.alpha_normal()
+}
+
+/// Whether a guard has a conjunct.
 fn has(guard: &Pred, p: &Pred) -> bool {
-    let p = p.alpha_normal();
-    guard.conjuncts().iter().any(|q| matches!(q, Pred::Exists { .. }) && q.alpha_normal() == p)
+    guard.conjuncts().iter().any(|q| are_same(q, p))
+}
+
+/// A guard without a conjunct.
+fn without(guard: &Pred, p: &Pred) -> Pred {
+    Pred::all(guard.conjuncts().iter().filter(|q| !are_same(q, p)).cloned().collect::<Vec<_>>())
 }
 
 struct Pass {
@@ -108,11 +122,15 @@ impl Pass {
 
     /// Moves the searches of a statement to its readers; whether there are any that can go.
     fn sink(&mut self, x: VarId) -> bool {
-        let (Rhs::Map { guard, .. } | Rhs::Contract { guard, .. }) = &self.program.stmts[x].rhs else { return false };
         if self.fixed.contains(&x) {
             return false;
         }
-        let searches: Vec<Pred> = guard.conjuncts().iter().filter(|p| is_search(p)).cloned().collect();
+        // Those of all operands.
+        let searches: Vec<Pred> = match &self.program.stmts[x].rhs {
+            Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => searches(guard).cloned().collect(),
+            Rhs::Add([(p, _), (q, _)]) => searches(p).filter(|search| has(q, search)).cloned().collect(),
+            Rhs::Input { .. } | Rhs::Number(_) => Vec::new(),
+        };
         let mut changed = false;
         for p in searches {
             let readers = self.readers.get(&x).into_iter().flatten();
@@ -120,8 +138,10 @@ impl Pass {
                 readers.map(|user| Some((*user, self.place(*user, x, &p)?))).collect();
             let Some(places) = places else { continue };
             changed = true;
-            if let Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } = &mut self.program.stmts[x].rhs {
-                *guard = Pred::all(guard.conjuncts().iter().filter(|q| **q != p).cloned().collect::<Vec<_>>());
+            match &mut self.program.stmts[x].rhs {
+                Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => *guard = without(guard, &p),
+                Rhs::Add(sides) => sides.iter_mut().for_each(|(guard, _)| *guard = without(guard, &p)),
+                Rhs::Input { .. } | Rhs::Number(_) => {}
             }
             for (user, place) in places {
                 // What it binds has names that no statement has.
@@ -175,6 +195,7 @@ impl Pass {
         match &stmt.rhs {
             Rhs::Number(Number::Literal(x)) => x.is_finite(),
             Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } if has(guard, p) => true,
+            Rhs::Add(sides) if sides.iter().all(|(guard, _)| has(guard, p)) => true,
             _ => are_empty(p, x, &|x| &self.program.stmts[x]),
         }
     }
@@ -204,8 +225,7 @@ impl Pass {
 
     /// Asks counts instead of searching; whether there are any.
     fn count(&mut self, x: VarId) -> bool {
-        let searches: BTreeSet<Pred> =
-            self.program.stmts[x].rhs.guards().flat_map(|p| p.conjuncts()).filter(|p| is_search(p)).cloned().collect();
+        let searches: BTreeSet<Pred> = self.program.stmts[x].rhs.guards().flat_map(searches).cloned().collect();
         let mut changed = false;
         for p in searches {
             let before = self.program.stmts.iter().take_while(|(y, _)| *y < x);

@@ -16,8 +16,8 @@
 //! as they do for other divisors. Of 0, infinity and NaN the reciprocal gives the same as the division: `x / 0 = x * (1 / 0)`, and likewise for the others.
 //!
 //! **Where it is done.** Where statements of the body in which it is defined divide by it at least twice, or a loop inside does, as where rows are
-//! normalised. What is loaded from a workspace that holds square roots alone, and zeros, is one too. Other numbers are divided by at least three times,
-//! in the body of a loop that makes them.
+//! normalised. What is loaded from a workspace that holds square roots alone, and zeros, is one too. Other numbers are made in the
+//! body of a loop over many values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,9 +27,6 @@ use super::vectorise::is_short;
 use crate::error::Result;
 use crate::loops::{BufferId, BufferKind, Decision, Domain, Fresh, Nest, Program, Real, RealId, Stmt};
 use crate::scalar::{Function, Op, Primitive};
-
-/// How often another number than a square root is divided by, at least.
-const SCALED: usize = 3;
 
 /// Computes reciprocals of square roots once, and of what is divided by as often.
 pub(super) fn run(program: &mut Program) -> Result<()> {
@@ -124,12 +121,8 @@ impl Pass {
         let mut wanted = BTreeSet::new();
         for (at, stmt) in body.iter().enumerate() {
             if let Stmt::Define(r, _) = stmt {
-                let least = match self.roots.contains(r) {
-                    true => 2,
-                    false if is_loop && !self.others.contains(r) => SCALED,
-                    false => continue,
-                };
-                if divisions(&body[at + 1..], *r) >= least {
+                let is_known = self.roots.contains(r) || is_loop && !self.others.contains(r);
+                if is_known && divisions(&body[at + 1..], *r) > 1 {
                     wanted.insert(*r);
                 }
             }
