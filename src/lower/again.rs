@@ -22,7 +22,7 @@ use crate::tssa::{Program, Stmt};
 
 /// Work that is rather done again for each reader than stored in more memory than parameters and results take.
 const RECOMPUTED: u64 = 16;
-/// The same where no such memory is left then, neither what it is made of nor what is made of it.
+/// The same where no such memory is left then, neither what it is made of nor what is made of it: some ten functions, or the force between two points.
 const RECOMPUTED_ALONE: u64 = 288;
 
 impl Plan {

@@ -8,7 +8,7 @@
 //! On the left all of `t` has been gone through before `y` begins, so it takes all of its memory or is made again. On the right that is so for a row at a time: nests
 //! over the same rows join, and a row of `t` is kept.
 //!
-//! Large is what [outgrows](outgrows) parameters and results. The *pass* of a tensor is how many sums of large tensors, one after the other, have to be there before
+//! Large is what [`outgrows`] parameters and results. The *pass* of a tensor is how many sums of large tensors, one after the other, have to be there before
 //! it can be computed.
 
 use std::collections::BTreeSet;

@@ -10,7 +10,8 @@
 //! | such a factor that is larger than each parameter and result | stored, if it takes some work and is made of one as large that is |
 //! | quotients and roots that are read again and again, or by several in rows of literal length, but for those by one number | stored |
 //! | larger than each parameter and result, of little arithmetic, read or searched once by each of several | computed there, again for each |
-//! | the same of more arithmetic without functions that take long, where it is made of nothing as large and nothing as large is made of it | computed there, again for each |
+//! | the same of more arithmetic, where it is made of nothing as large and nothing as large is made of it; with functions that take long if no [row](super::barriers) of it can be kept | computed there, again for each |
+//! | a long sum that is a number, which is added to what another one leads to | stored, so that both are in one nest |
 //! | of little arithmetic on one tensor as large that is stored, and on rows and columns, read once by each of several | computed there, again for each |
 //! | a sum for each row that this takes | stored |
 //! | too large to be nested into others | stored |

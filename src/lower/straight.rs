@@ -8,10 +8,11 @@ use super::plan::{LOOP, MAX_INLINED, Placement, Plan, guard_work};
 use super::readers::collect_uses;
 use crate::base::{Id, IndexId, VarId};
 use crate::scalar::{Function, Number, Op, Primitive};
-use crate::schedule::machine::FEW;
+use crate::schedule::machine::{FEW, HALF_POWER};
 use crate::tssa::exchanges::order;
 use crate::tssa::{Program, Rhs};
 
+/// The work of a power that becomes a product with a square root.
 const SHORT_POWER: u64 = 8;
 
 /// An element of a tensor as straight-line code.
@@ -59,13 +60,13 @@ impl<'a> Straight<'a> {
         Some(pass)
     }
 
-    /// Whether a function is a power that becomes a product and a square root.
+    /// Whether a function is a power that [becomes](mod@crate::schedule) a product, with a square root or without.
     fn is_product(&self, function: &Function, args: &[VarId]) -> bool {
         let Function::Value(Primitive::Op(Op::Pow)) = function else { return false };
         let Some(mut x) = args.get(1).copied() else { return false };
         loop {
             match &self.program.stmts[x].rhs {
-                Rhs::Number(Number::Literal(k)) => return (2.0 * k).fract() == 0.0 && k.abs() <= 16.0,
+                Rhs::Number(Number::Literal(k)) => return (2.0 * k).fract() == 0.0 && k.abs() <= HALF_POWER,
                 Rhs::Contract { guard: _, sums, operands } if sums.is_empty() => match operands.as_slice() {
                     [one] => x = one.var,
                     _ => return false,

@@ -23,6 +23,8 @@ pub const PARTIAL_SUMS: u32 = 16;
 /// Innermost loops of fewer values, as a literal, have no lanes: they are unrolled.
 pub const SHORT: i64 = 8;
 
+/// Up to how many values on an axis has a literal length when a program is bound: a few vectors.
+pub const ROW: i64 = 32;
 /// From how many values on an axis is long, beside which short ones are known to be short when a program is bound: so many fill lanes.
 pub const MANY: i64 = 2 * LANES_OF_ELEMENTS as i64;
 
@@ -32,6 +34,10 @@ pub const AXES_BESIDE_PARTS: usize = 2;
 
 /// Loops of up to so many values, as a literal, around sums become statements: the coordinates of a point, the channels of a picture.
 pub const FEW: i64 = 4;
+/// The largest exponent of a power that becomes a product.
+pub const POWER: f64 = 64.0;
+/// The largest exponent of a power that becomes a product with a square root.
+pub const HALF_POWER: f64 = 16.0;
 /// Loops of up to so many values, as a literal, become statements where their index is an exponent: the powers of a polynomial are products then.
 pub const FEW_POWERS: i64 = 16;
 /// The most statements of what a loop of fewer than [`SHORT`] values becomes around long sums.

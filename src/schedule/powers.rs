@@ -21,6 +21,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::machine::{HALF_POWER, POWER};
 use super::quotients::{binary, division};
 use super::signs::not_negative;
 use super::unroll::needed;
@@ -28,9 +29,6 @@ use crate::error::Result;
 use crate::loops::{Decision, Fresh, Nest, Program, Real, RealId, Stmt};
 use crate::scalar::{Comparison, Function, Op, Primitive};
 
-/// The largest exponent of a product, and of one with a square root.
-const MOST: f64 = 64.0;
-const MOST_HALF: f64 = 16.0;
 /// The largest power of a root that is divided by.
 const MOST_DIVIDED: i32 = super::quotients::MOST;
 
@@ -223,13 +221,13 @@ impl Halves<'_> {
 /// The base and the exponent of a power with half a literal.
 fn half_power(real: &Real, literals: &BTreeMap<RealId, f64>) -> Option<(RealId, f64)> {
     let (x, e) = binary(real, Op::Pow)?;
-    literals.get(&e).copied().filter(|e| e.fract().abs() == 0.5 && e.abs() <= MOST_HALF).map(|e| (x, e))
+    literals.get(&e).copied().filter(|e| e.fract().abs() == 0.5 && e.abs() <= HALF_POWER).map(|e| (x, e))
 }
 
 /// The base and the exponent of a power with a whole literal.
 fn power(real: &Real, literals: &BTreeMap<RealId, f64>) -> Option<(RealId, i32)> {
     let (x, e) = binary(real, Op::Pow)?;
-    let k = literals.get(&e).copied().filter(|k| k.fract() == 0.0 && k.abs() <= MOST)?;
+    let k = literals.get(&e).copied().filter(|k| k.fract() == 0.0 && k.abs() <= POWER)?;
     Some((x, k as i32))
 }
 

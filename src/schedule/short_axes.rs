@@ -8,14 +8,15 @@
 //!
 //! The coordinates of a point, the features of an observation, the states of a chain: which loop runs in lanes, which are unrolled and which copies
 //! have their axes in another order depends on what is few and what is many, and programs do not say. When a program is bound, the sizes with few
-//! values become literals before any pass asks, if another one has many; the signature assumes what they are.
+//! values become literals before any pass asks, if another one has many; the signature assumes what they are. Rows of a few vectors are among them: loops over
+//! these are straight-line code for the compiler of the kernel.
 //!
 //! **Why it is right.** An expression over sizes has the same value with the values of sizes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::machine::{MANY, SHORT};
+use super::machine::{MANY, ROW};
 use crate::base::{Arena, SizeId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, Var};
@@ -24,7 +25,7 @@ use crate::loops::{Fresh, Program};
 /// The sizes that are short beside others, with their values.
 pub fn short_axes(sizes: &Arena<SizeId, i64>) -> BTreeMap<SizeId, i64> {
     let many = sizes.values().any(|n| *n >= MANY);
-    let short = sizes.iter().map(|(id, n)| (id, *n)).filter(|(_, n)| (1..SHORT).contains(n));
+    let short = sizes.iter().map(|(id, n)| (id, *n)).filter(|(_, n)| (1..=ROW).contains(n));
     short.filter(|_| many).collect()
 }
 
