@@ -31,7 +31,9 @@ pub fn loops(program: &tssa::Program, stages: &mut Stages<'_>) -> Result<loops::
 /// As [`loops()`], and those of [`without_vanishing`].
 pub fn loops_for(program: &tssa::Program, sizes: &Arena<SizeId, i64>) -> Result<loops::Program> {
     let other = without_vanishing(program, sizes)?;
-    loops_where(other.as_ref().unwrap_or(program), Within::Program, &schedule::short_axes(sizes), &mut Stages::new())
+    let short = schedule::short_axes(sizes);
+    let loops = loops_where(other.as_ref().unwrap_or(program), Within::Program, &short, &mut Stages::new())?;
+    schedule::with_sizes(loops, &schedule::rows(sizes))
 }
 
 /// The loop nests of a program in which some sizes have values.
@@ -87,7 +89,8 @@ pub fn loops_of_flow_for(flow: &flow::Program, sizes: &Arena<SizeId, i64>) -> Re
         let other = without_vanishing(leaf, sizes)?;
         loops_where(other.as_ref().unwrap_or(leaf), within, &short, &mut Stages::new())
     })?;
-    Stages::new().run("link", || schedule::with_sizes(linked, &short))
+    let all = short.into_iter().chain(schedule::rows(sizes)).collect();
+    Stages::new().run("link", || schedule::with_sizes(linked, &all))
 }
 
 /// The loop nests of a program with results on patterns that are found out.

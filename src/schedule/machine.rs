@@ -23,7 +23,7 @@ pub const PARTIAL_SUMS: u32 = 16;
 /// Innermost loops of fewer values, as a literal, have no lanes: they are unrolled.
 pub const SHORT: i64 = 8;
 
-/// Up to how many values on an axis has a literal length when a program is bound: a few vectors.
+/// Up to how many values an axis has a literal length when a program is bound: a few vectors.
 pub const ROW: i64 = 32;
 /// From how many values on an axis is long, beside which short ones are known to be short when a program is bound: so many fill lanes.
 pub const MANY: i64 = 2 * LANES_OF_ELEMENTS as i64;

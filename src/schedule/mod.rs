@@ -63,7 +63,8 @@
 //! Behind the first of them [`hold`](fn@hold) makes two programs of one, where some parameters are constant: what these alone lead to runs once.
 //! [`specialise`](fn@specialise) is all of this.
 //!
-//! Before all passes, [`with_sizes`] makes literals of the sizes that are [short](short_axes()) beside others, where they are known.
+//! Before all passes, [`with_sizes`] makes literals of the sizes that are [short](short_axes()) beside others, where they are known, and behind them of those of
+//! [a few vectors](rows).
 
 mod beside;
 mod bins;
@@ -126,7 +127,7 @@ use crate::stages::{Exactness, Stages, check};
 pub(crate) use fuse_blocks::Rows;
 pub use hold::{Split, constants_by_name, hold};
 pub use scatter::Sizes;
-pub use short_axes::{short_axes, with_sizes};
+pub use short_axes::{rows, short_axes, with_sizes};
 pub use specialise::{Specialised, specialise};
 
 /// A pass over loop nests.

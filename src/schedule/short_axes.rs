@@ -8,15 +8,16 @@
 //!
 //! The coordinates of a point, the features of an observation, the states of a chain: which loop runs in lanes, which are unrolled and which copies
 //! have their axes in another order depends on what is few and what is many, and programs do not say. When a program is bound, the sizes with few
-//! values become literals before any pass asks, if another one has many; the signature assumes what they are. Rows of a few vectors are among them: loops over
-//! these are straight-line code for the compiler of the kernel.
+//! values become literals before any pass asks, if another one has many; the signature assumes what they are. Those of a few vectors become literals behind all passes, which
+//! have nothing to decide by that: loops over such rows are straight-line code for the compiler of the kernel.
 //!
 //! **Why it is right.** An expression over sizes has the same value with the values of sizes.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use super::machine::{MANY, ROW};
+use super::machine::{MANY, ROW, SHORT};
 use crate::base::{Arena, SizeId};
 use crate::error::Result;
 use crate::index::{Affine, Pred, Var};
@@ -24,9 +25,17 @@ use crate::loops::{Fresh, Program};
 
 /// The sizes that are short beside others, with their values.
 pub fn short_axes(sizes: &Arena<SizeId, i64>) -> BTreeMap<SizeId, i64> {
+    beside_long(sizes, 1..=SHORT - 1)
+}
+
+/// The sizes of a few vectors beside others, with their values.
+pub fn rows(sizes: &Arena<SizeId, i64>) -> BTreeMap<SizeId, i64> {
+    beside_long(sizes, SHORT..=ROW)
+}
+
+fn beside_long(sizes: &Arena<SizeId, i64>, values: RangeInclusive<i64>) -> BTreeMap<SizeId, i64> {
     let many = sizes.values().any(|n| *n >= MANY);
-    let short = sizes.iter().map(|(id, n)| (id, *n)).filter(|(_, n)| (1..=ROW).contains(n));
-    short.filter(|_| many).collect()
+    sizes.iter().map(|(id, n)| (id, *n)).filter(|(_, n)| many && values.contains(n)).collect()
 }
 
 /// A program in which some sizes are literals.
