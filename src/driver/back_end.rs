@@ -33,7 +33,7 @@ pub fn loops_for(program: &tssa::Program, sizes: &Arena<SizeId, i64>) -> Result<
     let other = without_vanishing(program, sizes)?;
     let short = schedule::short_axes(sizes);
     let loops = loops_where(other.as_ref().unwrap_or(program), Within::Program, &short, &mut Stages::new())?;
-    schedule::with_sizes(loops, &schedule::rows(sizes))
+    schedule::with_sizes(loops, &schedule::short_rows(sizes))
 }
 
 /// The loop nests of a program in which some sizes have values.
@@ -89,7 +89,7 @@ pub fn loops_of_flow_for(flow: &flow::Program, sizes: &Arena<SizeId, i64>) -> Re
         let other = without_vanishing(leaf, sizes)?;
         loops_where(other.as_ref().unwrap_or(leaf), within, &short, &mut Stages::new())
     })?;
-    let all = short.into_iter().chain(schedule::rows(sizes)).collect();
+    let all = short.into_iter().chain(schedule::short_rows(sizes)).collect();
     Stages::new().run("link", || schedule::with_sizes(linked, &all))
 }
 

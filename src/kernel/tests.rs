@@ -101,8 +101,7 @@ in sum i < n, j < n, k < n. y[i, j, k] * y[j, i, k]";
 fn memory_that_is_not_there_is_no_limit() {
     // 2^49 bytes are more than a process can address.
     let mut inputs = Inputs::new();
-    inputs.value("x", Value::scalar(1.0)).size("n", 1 << 46);
-    inputs.size("m", 1);
+    inputs.value("x", Value::scalar(1.0)).size("n", 1 << 46).size("m", 1);
     for (text, what) in [
         ("param x : real\nassume n >= 1\ngen i < n. x", "elements of a result"),
         (

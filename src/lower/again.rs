@@ -80,9 +80,8 @@ impl Plan {
         if operations <= RECOMPUTED && readers.iter().all(|read| reads_once(program, read)) {
             return Some(Decision::Large { tensor, operations, readers: count });
         }
-        let keeps_row = || !self.barriers.is_in_one(x) && !self.barriers.are_crossed(program, x, outside);
-        let is_of_small = !loads.iter().any(|y| outgrows(&program.stmts[*y], outside));
-        let alone = !beside && is_of_small && (!calls || !keeps_row());
+        let is_of_small = !loads.iter().any(|y| outgrows(&program.stmts[*y].dims, outside));
+        let alone = !beside && is_of_small && (!calls || !self.barriers.keep_row(program, x, outside));
         let few = || readers.iter().all(|read| reads_few_times(program, read));
         (alone && operations <= RECOMPUTED_ALONE && few()).then_some(Decision::Alone {
             tensor,
@@ -95,9 +94,10 @@ impl Plan {
     pub(super) fn is_made_alone(&self, program: &Program, x: VarId, outside: &[&[Size]]) -> bool {
         let straight = || Straight::of(program, self, x);
         let small = |straight: Straight<'_>| {
-            straight.work <= RECOMPUTED_ALONE && !straight.loads.iter().any(|y| outgrows(&program.stmts[*y], outside))
+            straight.work <= RECOMPUTED_ALONE
+                && !straight.loads.iter().any(|y| outgrows(&program.stmts[*y].dims, outside))
         };
-        outgrows(&program.stmts[x], outside) && straight().is_some_and(small)
+        outgrows(&program.stmts[x].dims, outside) && straight().is_some_and(small)
     }
 }
 

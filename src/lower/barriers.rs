@@ -5,17 +5,17 @@
 //! y = gen i, j. sum b. t[i, j, b] * g[b]          y = gen i, j. t[i, j] / s[i]
 //! ```
 //!
-//! On the left all of `t` has been gone through before `y` begins, so it takes all of its memory or is made again. On the right that is so for a row at a time: nests
-//! over the same rows join, and a row of `t` is kept.
+//! On the left all of `t` has been gone through before `y` begins, so it takes all of its memory or is made again. On the right that is so for a row
+//! at a time: nests over the same rows join, and a row of `t` is kept.
 //!
-//! Large is what [`outgrows`] parameters and results. The *pass* of a tensor is how many sums of large tensors, one after the other, have to be there before
-//! it can be computed.
+//! Large is what [`outgrows`] parameters and results. The *pass* of a tensor is how many sums of large tensors, one after the other, have to be there
+//! before it can be computed.
 
 use std::collections::BTreeSet;
 
 use super::plan::outgrows;
-use super::readers::collect_uses;
-use crate::base::{Id, SideTable, VarId, work};
+use super::readers::{collect_places, collect_uses};
+use crate::base::{SideTable, VarId, work};
 use crate::index::Size;
 use crate::tssa::Program;
 
@@ -33,7 +33,7 @@ impl Barriers {
         let (mut large, mut passes) = (SideTable::new(len, false), SideTable::new(len, 0));
         let mut readers: SideTable<VarId, Vec<VarId>> = SideTable::new(len, Vec::new());
         for (x, stmt) in program.stmts.iter().filter(|(x, _)| live[*x]) {
-            large.set(x, outgrows(stmt, outside));
+            large.set(x, outgrows(&stmt.dims, outside));
             let (mut pass, mut of_large) = (0, false);
             collect_uses(stmt, &mut |y, _| {
                 pass = pass.max(passes[y]);
@@ -48,17 +48,22 @@ impl Barriers {
         Barriers { large, passes, readers }
     }
 
-    /// Whether a large tensor is read in several passes, and a row of it cannot be kept from one to the next.
-    pub fn are_crossed(&self, program: &Program, x: VarId, outside: &[&[Size]]) -> bool {
+    /// Whether a large tensor is read in several passes, and a row of it can be kept from one to the next.
+    pub fn keep_row(&self, program: &Program, x: VarId, outside: &[&[Size]]) -> bool {
         let sums = self.sums(x);
         let first = sums.iter().map(|s| self.passes[*s]).min();
-        sums.iter().filter(|s| Some(self.passes[**s]) > first).any(|s| !self.is_by_rows(program, x, *s, outside))
-    }
-
-    /// Whether all that reads a large tensor is in one pass.
-    pub fn is_in_one(&self, x: VarId) -> bool {
-        let passes: BTreeSet<usize> = self.sums(x).iter().map(|s| self.passes[*s]).collect();
-        passes.len() < 2
+        let mut later = sums.iter().filter(|s| Some(self.passes[**s]) > first).peekable();
+        if later.peek().is_none() {
+            return false;
+        }
+        let dims = &program.stmts[x].dims;
+        let is_short = |axis: usize| {
+            let mut row = dims.clone();
+            row.remove(axis);
+            !outgrows(&row, outside)
+        };
+        let axes: Vec<usize> = (0..dims.len()).filter(|axis| is_short(*axis)).collect();
+        later.all(|s| self.is_by_rows(program, x, *s, &axes))
     }
 
     /// The tensors, not large themselves, that are made of a large one.
@@ -78,28 +83,17 @@ impl Barriers {
         found
     }
 
-    /// Whether a sum reads a large tensor together with what has the same row, of all that is there after the pass in which this can be computed.
-    fn is_by_rows(&self, program: &Program, x: VarId, sum: VarId, outside: &[&[Size]]) -> bool {
-        let own = &program.stmts[x].dims;
-        let short = |axis: usize| {
-            let mut row = program.stmts[x].clone();
-            row.dims.remove(axis);
-            !outgrows(&row, outside)
-        };
-        let axes: Vec<usize> = (0..own.len()).filter(|axis| short(*axis)).collect();
+    /// Whether a sum reads a large tensor together with what has the same index on one of some axes, of all that is there after the pass in which this can be
+    /// computed.
+    fn is_by_rows(&self, program: &Program, x: VarId, sum: VarId, axes: &[usize]) -> bool {
         let stmt = &program.stmts[sum];
         let mut names = stmt.dims.len() + stmt.rhs.sums().len();
         let mut open = vec![(sum, (0..names).collect::<Vec<usize>>())];
         let (mut seen, mut rows, mut later) = (BTreeSet::new(), Vec::new(), Vec::new());
         while let Some((y, at)) = open.pop() {
             work::charge(4);
-            let stmt = &program.stmts[y];
-            let (rank, fresh) = (stmt.dims.len(), names);
-            names += stmt.rhs.sums().len();
-            collect_uses(stmt, &mut |z, reading| {
-                let Some(indices) = reading.element() else { return };
-                let name = |i: usize| at.get(i).copied().unwrap_or(fresh + i.saturating_sub(rank));
-                let place: Vec<usize> = indices.iter().map(|i| name(i.index())).collect();
+            collect_places(&program.stmts[y], &at, &mut names, &mut |z, place| {
+                let Some(place) = place else { return };
                 if z == x {
                     rows.push(place);
                 } else if self.large[z] {
@@ -112,9 +106,8 @@ impl Barriers {
             });
         }
         let joins = |axis: &usize| {
-            later.iter().all(|place| {
-                rows.iter().all(|row: &Vec<usize>| row.get(*axis).is_some_and(|name| place.contains(name)))
-            })
+            let mut names = rows.iter().map(|row: &Vec<usize>| row.get(*axis));
+            names.all(|name| name.is_some_and(|name| later.iter().all(|place| place.contains(name))))
         };
         axes.iter().any(joins)
     }

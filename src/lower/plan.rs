@@ -240,6 +240,7 @@ impl Plan {
                 effort.work -= work_of_told(program, x, &readers);
             }
             efforts.set(x, effort);
+            let waits = output.is_none() && uses.wait_for_sums(program, x);
             let in_place = match (output, &stmt.rhs) {
                 (Some(_), _) => None,
                 (None, Rhs::Number(_)) => Some(None),
@@ -250,7 +251,7 @@ impl Plan {
                     Some(Some(Decision::Cheap { tensor, operations }))
                 }
                 _ if again.contains(&x) => None,
-                _ if uses.wait_for_sums(program, x) => None,
+                _ if waits => None,
                 _ => self.in_place(program, x, effort, &readers, &outside, beside.contains(&x)).map(Some),
             };
             match in_place {
@@ -268,7 +269,7 @@ impl Plan {
                         _ if !effort.is_small() => Decision::Nested { stored, statements, levels },
                         _ if again.contains(&x) => Decision::Again { stored, operations, loops },
                         _ if is_of_other_rows(program, x, &readers) => Decision::OtherRows { stored },
-                        _ if uses.wait_for_sums(program, x) => Decision::OtherSums { stored },
+                        _ if waits => Decision::OtherSums { stored },
                         (None, 1) => Decision::ReadAgain { stored, operations, loops },
                         (None, readers) => Decision::Shared { stored, readers },
                     });
@@ -358,7 +359,8 @@ fn computed_again(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
 fn computed_beside(program: &Program, plan: &Plan) -> BTreeSet<VarId> {
     let outside = shapes_outside(program);
     let mut found = BTreeSet::new();
-    let large = |x: VarId| matches!(plan.placements[x], Placement::Stored(_)) && outgrows(&program.stmts[x], &outside);
+    let large =
+        |x: VarId| matches!(plan.placements[x], Placement::Stored(_)) && outgrows(&program.stmts[x].dims, &outside);
     let mut open: Vec<VarId> = program.stmts.iter().map(|(x, _)| x).filter(|x| large(*x)).collect();
     let mut seen = BTreeSet::new();
     while let Some(x) = open.pop() {
@@ -492,7 +494,7 @@ impl Plan {
         let tensor = || self.names.get(x);
         let small = effort.is_small();
         let fits = || {
-            !outgrows(stmt, outside)
+            !outgrows(&stmt.dims, outside)
                 || self.is_beside_its_mask(program, stmt)
                 || effort.work > FACTOR && self.is_beside_one(program, x)
         };
@@ -517,7 +519,7 @@ impl Plan {
                 Some(Decision::ReadOnce { tensor: tensor() })
             }
             // It shares what is read again, which the effort counts again: there may be fewer statements.
-            readers if effort.depth <= MAX_DEPTH && !effort.searches && outgrows(stmt, outside) => {
+            readers if effort.depth <= MAX_DEPTH && !effort.searches && outgrows(&stmt.dims, outside) => {
                 self.made_again(program, x, readers, outside, beside)
             }
             readers if effort.depth <= MAX_DEPTH && !effort.searches => self.made_of_one(program, x, readers),
@@ -714,17 +716,17 @@ fn shapes_outside(program: &Program) -> Vec<&[Size]> {
     parameters.chain(results).map(|stmt| stmt.dims.as_slice()).collect()
 }
 
-/// Whether a tensor has more elements than each of those of these shapes, when sizes grow.
-pub(super) fn outgrows(stmt: &Stmt, shapes: &[&[Size]]) -> bool {
+/// Whether a tensor of a shape has more elements than each of those of these shapes, when sizes grow.
+pub(super) fn outgrows(dims: &[Size], shapes: &[&[Size]]) -> bool {
     let grows_like = |n: &Size, other: &Size| n.terms().iter().all(|(v, _)| other.terms().iter().any(|(w, _)| v == w));
-    let holds = |dims: &[Size]| {
-        let mut left: Vec<&Size> = dims.iter().collect();
-        stmt.dims.iter().filter(|n| n.as_constant().is_none()).all(|n| {
+    let holds = |shape: &[Size]| {
+        let mut left: Vec<&Size> = shape.iter().collect();
+        dims.iter().filter(|n| n.as_constant().is_none()).all(|n| {
             let at = left.iter().position(|other| grows_like(n, other));
             at.map(|at| left.swap_remove(at)).is_some()
         })
     };
-    !shapes.iter().any(|dims| holds(dims))
+    !shapes.iter().any(|shape| holds(shape))
 }
 
 /// Whether elements take some work, or tests, and some product reads each of them for all values of an index whose range grows with a size.

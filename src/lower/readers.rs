@@ -135,6 +135,21 @@ pub(super) fn collect_uses(stmt: &Stmt, add: &mut dyn FnMut(VarId, Reading)) {
     }
 }
 
+/// Calls a function on what a statement reads, with the names of the indices of an element; nothing for what its guards read otherwise. The indices of the
+/// statement have names in order, and those for which there are none get new ones.
+pub(super) fn collect_places(
+    stmt: &Stmt,
+    at: &[usize],
+    names: &mut usize,
+    add: &mut dyn FnMut(VarId, Option<Vec<usize>>),
+) {
+    let (rank, fresh) = (stmt.dims.len(), *names);
+    *names = names.saturating_add(stmt.rhs.sums().len());
+    let beyond = |k: usize| fresh.saturating_add(k.saturating_sub(rank));
+    let name = |i: &IndexId| at.get(i.index()).copied().unwrap_or_else(|| beyond(i.index()));
+    collect_uses(stmt, &mut |x, reading| add(x, reading.element().map(|indices| indices.iter().map(name).collect())));
+}
+
 /// Whether all readers read a tensor only where a guard of it holds, so that what computes it in place has nothing to test.
 pub(super) fn is_told_by_all(program: &Program, x: VarId, p: &Pred, readers: &[&Use]) -> bool {
     let p = p.alpha_normal();

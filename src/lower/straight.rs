@@ -1,12 +1,13 @@
 //! How much work an element of a tensor is, where it is computed in place with all that is computed in place for it.
 //!
-//! Each number is counted once that is made or loaded at the same indices, or at exchanged ones where axes can be exchanged: what reads it shares it. A sum over a few values is as many statements.
+//! Each number is counted once that is made or loaded at the same indices, or at exchanged ones where axes can be exchanged: what reads it shares
+//! it. A sum over a few values is as many statements.
 
 use std::collections::BTreeSet;
 
 use super::plan::{LOOP, MAX_INLINED, Placement, Plan, guard_work};
-use super::readers::collect_uses;
-use crate::base::{Id, IndexId, VarId};
+use super::readers::collect_places;
+use crate::base::VarId;
 use crate::scalar::{Function, Number, Op, Primitive};
 use crate::schedule::machine::{FEW, HALF_POWER};
 use crate::tssa::exchanges::order;
@@ -79,7 +80,6 @@ impl<'a> Straight<'a> {
     /// Counts a statement at some indices, so many times, and opens what it reads.
     fn stmt(&mut self, x: VarId, at: &[usize], times: u64, open: &mut Vec<(VarId, Vec<usize>, u64)>) -> Option<()> {
         let stmt = &self.program.stmts[x];
-        let rank = stmt.dims.len();
         let (mut own, mut times) = (0, times);
         match &stmt.rhs {
             Rhs::Input { .. } | Rhs::Number(_) => {}
@@ -106,19 +106,12 @@ impl<'a> Straight<'a> {
             return None;
         }
         self.work = self.work.saturating_add(own.saturating_mul(times));
-        let fresh = self.names;
-        self.names += stmt.rhs.sums().len();
-        let mut guards = false;
-        collect_uses(stmt, &mut |y, reading| {
-            let Some(indices) = reading.element() else {
+        let (mut names, mut guards) = (self.names, false);
+        collect_places(stmt, at, &mut names, &mut |y, place| {
+            let Some(mut at) = place else {
                 guards = true;
                 return;
             };
-            let name = |i: &IndexId| match i.index() {
-                k if k < rank => at.get(k).copied().unwrap_or(k),
-                k => fresh + k - rank,
-            };
-            let mut at: Vec<usize> = indices.iter().map(name).collect();
             order(&self.plan.exchanges[y], &mut at);
             if matches!(self.plan.placements[y], Placement::Inline(_)) && !(self.stored)(y) {
                 open.push((y, at, times));
@@ -128,6 +121,7 @@ impl<'a> Straight<'a> {
                     if self.seen.insert((y, at)) && !self.program.stmts[y].dims.is_empty() { times } else { 0 };
             }
         });
+        self.names = names;
         (!guards).then_some(())
     }
 }

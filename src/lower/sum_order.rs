@@ -16,8 +16,8 @@
 use std::collections::BTreeSet;
 
 use super::plan::{MAX_INLINED, Placement};
-use super::readers::collect_uses;
-use crate::base::{Id, IndexId, SideTable, VarId};
+use super::readers::collect_places;
+use crate::base::{Id, SideTable, VarId};
 use crate::index::{Pred, Size};
 use crate::schedule::machine::FEW;
 use crate::tssa::{Program, Stmt};
@@ -118,13 +118,8 @@ fn loads(program: &Program, placements: &SideTable<VarId, Placement>, x: VarId) 
         if seen.len() > MAX_INLINED || y != x && stays() {
             return None;
         }
-        let fresh = names;
-        names = names.saturating_add(stmt.rhs.sums().len());
-        collect_uses(stmt, &mut |z, reading| {
-            let Some(indices) = reading.element() else { return };
-            let beyond = |k: usize| fresh.saturating_add(k.saturating_sub(stmt.dims.len()));
-            let name = |i: &IndexId| at.get(i.index()).copied().unwrap_or_else(|| beyond(i.index()));
-            let place: Vec<usize> = indices.iter().map(name).collect();
+        collect_places(stmt, &at, &mut names, &mut |z, place| {
+            let Some(place) = place else { return };
             if !matches!(placements[z], Placement::Inline(_)) {
                 found.insert((z, place));
             } else if seen.insert((z, place.clone())) {

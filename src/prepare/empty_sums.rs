@@ -108,7 +108,7 @@ fn read_at_elements(program: &Program) -> BTreeSet<VarId> {
 }
 
 /// A guard without some of its conjuncts.
-fn without(guard: &Pred, goes: &dyn Fn(&Pred) -> bool) -> Pred {
+pub(super) fn without(guard: &Pred, goes: &dyn Fn(&Pred) -> bool) -> Pred {
     Pred::all(guard.conjuncts().iter().filter(|p| !goes(p)).cloned().collect::<Vec<_>>())
 }
 
@@ -168,7 +168,7 @@ fn is_empty_sum(p: &Pred, stmt: &Stmt) -> bool {
     if !p.conjuncts().iter().any(|p| matches!(p, Pred::Exists { .. })) {
         return false;
     }
-    is_implied(p, stmt, guard, stmt.dims.len()) && !sums.is_empty()
+    !sums.is_empty() && is_implied(p, stmt, guard, stmt.dims.len())
 }
 
 /// Whether a guard of a statement implies a predicate, with indices of the statement from some number on for those of which something exists.

@@ -20,10 +20,10 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::empty_sums::{are_empty, is_implied};
+use super::empty_sums::{are_empty, is_implied, without};
 use crate::base::{Id, IndexId, SideTable, VarId, work};
 use crate::error::Result;
-use crate::index::{Affine, Overflow, Pred, RelationRef, View};
+use crate::index::{Affine, Pred, RelationRef, View};
 use crate::scalar::{Function, Number, Primitive};
 use crate::tssa::{Builder, Program, Rhs, Stmt};
 
@@ -42,7 +42,7 @@ pub(super) fn sunk(program: &Program) -> Result<Cow<'_, Program>> {
     let mut changed = false;
     for x in program.stmts.ids() {
         work::charge(4);
-        changed |= pass.sink(x);
+        changed |= pass.sink(x)?;
     }
     for x in program.stmts.ids() {
         changed |= pass.count(x);
@@ -85,9 +85,14 @@ fn has(guard: &Pred, p: &Pred) -> bool {
     guard.conjuncts().iter().any(|q| are_same(q, p))
 }
 
-/// A guard without a conjunct.
-fn without(guard: &Pred, p: &Pred) -> Pred {
-    Pred::all(guard.conjuncts().iter().filter(|q| !are_same(q, p)).cloned().collect::<Vec<_>>())
+/// The guards, in the order of [`Rhs::guards`].
+fn guards_mut(rhs: &mut Rhs) -> impl Iterator<Item = &mut Pred> {
+    let (first, second) = match rhs {
+        Rhs::Input { .. } | Rhs::Number(_) => (None, None),
+        Rhs::Add([(p, _), (q, _)]) => (Some(p), Some(q)),
+        Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => (Some(guard), None),
+    };
+    first.into_iter().chain(second)
 }
 
 struct Pass {
@@ -95,18 +100,10 @@ struct Pass {
     readers: BTreeMap<VarId, BTreeSet<VarId>>,
     /// What guards ask, and results.
     fixed: BTreeSet<VarId>,
+    /// The numbers that are sums of positive literals.
+    counts: Vec<VarId>,
     /// The last name of what a moved guard binds.
     bound: usize,
-}
-
-/// Where a guard goes in a statement that reads what had it.
-enum Place {
-    /// Nowhere: it is implied.
-    Nowhere,
-    /// To the guard of a function or a product.
-    Guard,
-    /// To the guards of summands.
-    Sides([bool; 2]),
 }
 
 impl Pass {
@@ -117,87 +114,80 @@ impl Pass {
             stmt.rhs.for_each_operand(|y| readers.entry(y).or_default().extend([x]));
             stmt.rhs.guards().for_each(|p| p.visit_computed(&mut |y| fixed.extend([y])));
         }
-        Pass { program: program.clone(), readers, fixed, bound: FIRST_NAME }
+        let is_positive = |y: VarId| matches!(program.stmts[y].rhs, Rhs::Number(Number::Literal(x)) if x > 0.0);
+        let counts = program.stmts.iter().filter(|(_, stmt)| match &stmt.rhs {
+            Rhs::Contract { sums, operands, .. } => {
+                let is_nested = (1..=MAX_NESTED).contains(&sums.len());
+                stmt.dims.is_empty() && is_nested && operands.iter().all(|operand| is_positive(operand.var))
+            }
+            _ => false,
+        });
+        let counts = counts.map(|(x, _)| x).collect();
+        Pass { program: program.clone(), readers, fixed, counts, bound: FIRST_NAME }
     }
 
     /// Moves the searches of a statement to its readers; whether there are any that can go.
-    fn sink(&mut self, x: VarId) -> bool {
+    fn sink(&mut self, x: VarId) -> Result<bool> {
         if self.fixed.contains(&x) {
-            return false;
+            return Ok(false);
         }
         // Those of all operands.
-        let searches: Vec<Pred> = match &self.program.stmts[x].rhs {
-            Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => searches(guard).cloned().collect(),
-            Rhs::Add([(p, _), (q, _)]) => searches(p).filter(|search| has(q, search)).cloned().collect(),
-            Rhs::Input { .. } | Rhs::Number(_) => Vec::new(),
-        };
+        let rhs = &self.program.stmts[x].rhs;
+        let first = rhs.guards().take(1).flat_map(searches);
+        let found: Vec<Pred> = first.filter(|p| rhs.guards().all(|guard| has(guard, p))).cloned().collect();
         let mut changed = false;
-        for p in searches {
+        for p in found {
             let readers = self.readers.get(&x).into_iter().flatten();
-            let places: Option<Vec<(VarId, Place)>> =
-                readers.map(|user| Some((*user, self.place(*user, x, &p)?))).collect();
-            let Some(places) = places else { continue };
+            let takers: Option<Vec<(VarId, [bool; 2])>> =
+                readers.map(|user| Some((*user, self.takes(*user, x, &p)?))).collect();
+            let Some(takers) = takers else { continue };
             changed = true;
-            match &mut self.program.stmts[x].rhs {
-                Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => *guard = without(guard, &p),
-                Rhs::Add(sides) => sides.iter_mut().for_each(|(guard, _)| *guard = without(guard, &p)),
-                Rhs::Input { .. } | Rhs::Number(_) => {}
+            for guard in guards_mut(&mut self.program.stmts[x].rhs) {
+                *guard = without(guard, &|q| are_same(q, &p));
             }
-            for (user, place) in places {
+            for (user, which) in takers {
                 // What it binds has names that no statement has.
                 let own = p.rebind(&mut |_| {
                     self.bound += 1;
                     IndexId::from_index(self.bound)
-                });
-                let own = own.unwrap_or_else(|Overflow| p.clone());
-                let also = |guard: &mut Pred| *guard = guard.clone().and(own.clone());
-                match (place, &mut self.program.stmts[user].rhs) {
-                    (Place::Guard, Rhs::Map { guard, .. } | Rhs::Contract { guard, .. }) => also(guard),
-                    (Place::Sides(which), Rhs::Add(sides)) => {
-                        sides.iter_mut().zip(which).filter(|(_, own)| *own).for_each(|((guard, _), _)| also(guard));
-                    }
-                    _ => {}
+                })?;
+                let guards = guards_mut(&mut self.program.stmts[user].rhs).zip(which);
+                for (guard, _) in guards.filter(|(_, takes)| *takes) {
+                    *guard = guard.clone().and(own.clone());
                 }
             }
         }
-        changed
+        Ok(changed)
     }
 
-    /// Where a search goes in a reader; nothing if it cannot.
-    fn place(&self, user: VarId, x: VarId, p: &Pred) -> Option<Place> {
+    /// Which guards of a reader take a search, where it is not implied; nothing if it cannot go there.
+    fn takes(&self, user: VarId, x: VarId, p: &Pred) -> Option<[bool; 2]> {
         let stmt = &self.program.stmts[user];
         let implied = |guard: &Pred| is_implied(p, stmt, &self.with_what_is_asked(guard), 0);
-        match &stmt.rhs {
-            Rhs::Input { .. } | Rhs::Number(_) => None,
-            Rhs::Add(sides) => Some(Place::Sides(
-                [0, 1].map(|k: usize| sides.get(k).is_some_and(|(guard, y)| *y == x && !implied(guard))),
-            )),
-            Rhs::Map { guard, function, args } => {
-                let keeps_zero =
-                    matches!((function, args.as_slice()), (Function::Value(Primitive::Op(op)), [_]) if op.facts().zero);
-                if implied(guard) { Some(Place::Nowhere) } else { keeps_zero.then_some(Place::Guard) }
-            }
-            Rhs::Contract { guard, sums, operands } => {
-                let is_small = sums.is_empty() && stmt.dims.len() <= self.program.stmts[x].dims.len();
-                let is_zero = |y: VarId| y == x || self.is_zero(y, p);
-                if implied(guard) {
-                    Some(Place::Nowhere)
-                } else {
-                    (is_small && operands.iter().all(|operand| is_zero(operand.var))).then_some(Place::Guard)
-                }
-            }
+        if let Rhs::Add(sides) = &stmt.rhs {
+            return Some(sides.each_ref().map(|(guard, y)| *y == x && !implied(guard)));
         }
+        if stmt.rhs.guards().any(implied) {
+            return Some([false, false]);
+        }
+        let keeps_zero = match &stmt.rhs {
+            Rhs::Map { function: Function::Value(Primitive::Op(op)), args, .. } => args.len() == 1 && op.facts().zero,
+            Rhs::Contract { sums, operands, .. } => {
+                let is_small = sums.is_empty() && stmt.dims.len() <= self.program.stmts[x].dims.len();
+                is_small && operands.iter().all(|operand| operand.var == x || self.is_zero(operand.var, p))
+            }
+            _ => false,
+        };
+        keeps_zero.then_some([true, false])
     }
 
     /// Whether a factor makes 0 of 0 where a search fails: it is finite, has the guard, or is a sum over nothing.
     fn is_zero(&self, x: VarId, p: &Pred) -> bool {
-        let stmt = &self.program.stmts[x];
-        match &stmt.rhs {
-            Rhs::Number(Number::Literal(x)) => x.is_finite(),
-            Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } if has(guard, p) => true,
-            Rhs::Add(sides) if sides.iter().all(|(guard, _)| has(guard, p)) => true,
-            _ => are_empty(p, x, &|x| &self.program.stmts[x]),
-        }
+        let rhs = &self.program.stmts[x].rhs;
+        let mut guards = rhs.guards().peekable();
+        rhs.is_finite_literal()
+            || guards.peek().is_some() && guards.all(|guard| has(guard, p))
+            || are_empty(p, x, &|x| &self.program.stmts[x])
     }
 
     /// A guard, and the guards of the tensors whose elements it asks to be other than 0.
@@ -208,73 +198,56 @@ impl Pass {
             else {
                 continue;
             };
-            if let Rhs::Map { guard, .. } | Rhs::Contract { guard, sums: _, operands: _ } =
-                &self.program.stmts[*var].rhs
-            {
-                let rank = self.program.stmts[*var].dims.len();
-                let own = guard.conjuncts().iter().filter(|p| {
-                    let mut outside = true;
-                    p.visit_free(&mut |i| outside &= i.index() < rank);
-                    outside
-                });
-                all.extend(own.filter_map(|p| p.substitute(&|i| args.get(i.index()).cloned()).ok()));
-            }
+            let Stmt { dims, rhs: Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } } = &self.program.stmts[*var]
+            else {
+                continue;
+            };
+            let own = guard.conjuncts().iter().filter(|p| {
+                let mut outside = true;
+                p.visit_free(&mut |i| outside &= i.index() < dims.len());
+                outside
+            });
+            all.extend(own.filter_map(|p| p.substitute(&|i| args.get(i.index()).cloned()).ok()));
         }
         Pred::all(all)
     }
 
     /// Asks counts instead of searching; whether there are any.
     fn count(&mut self, x: VarId) -> bool {
-        let searches: BTreeSet<Pred> = self.program.stmts[x].rhs.guards().flat_map(searches).cloned().collect();
+        let found: BTreeSet<Pred> = self.program.stmts[x].rhs.guards().flat_map(searches).cloned().collect();
         let mut changed = false;
-        for p in searches {
-            let before = self.program.stmts.iter().take_while(|(y, _)| *y < x);
-            let found = before.filter(|(_, stmt)| self.counts(stmt, &p)).map(|(y, _)| y).next();
-            let Some(count) = found else { continue };
-            let relation = RelationRef::Computed { var: count, view: View::Support };
-            let is_some = Pred::relation(relation, Vec::new());
-            let instead = |guard: &mut Pred| {
+        for p in found {
+            let before = self.counts.iter().take_while(|y| **y < x);
+            let Some(count) = before.copied().find(|y| self.counts_places(*y, &p)) else { continue };
+            let is_some = Pred::relation(RelationRef::Computed { var: count, view: View::Support }, Vec::new());
+            for guard in guards_mut(&mut self.program.stmts[x].rhs) {
                 let all = guard.conjuncts().iter().map(|q| if *q == p { is_some.clone() } else { q.clone() });
                 *guard = Pred::all(all.collect::<Vec<_>>());
-            };
-            match &mut self.program.stmts[x].rhs {
-                Rhs::Map { guard, .. } | Rhs::Contract { guard, .. } => instead(guard),
-                Rhs::Add(sides) => sides.iter_mut().for_each(|(guard, _)| instead(guard)),
-                Rhs::Input { .. } | Rhs::Number(_) => {}
             }
             changed = true;
         }
         changed
     }
 
-    /// Whether a number is the sum of a positive literal over the places for which a search looks.
-    fn counts(&self, stmt: &Stmt, p: &Pred) -> bool {
-        let Rhs::Contract { sums, guard, operands } = &stmt.rhs else { return false };
-        let is_positive = |y: VarId| matches!(self.program.stmts[y].rhs, Rhs::Number(Number::Literal(x)) if x > 0.0);
-        if !stmt.dims.is_empty() || sums.is_empty() || !operands.iter().all(|operand| is_positive(operand.var)) {
-            return false;
-        }
-        let guard: BTreeSet<Pred> = guard.alpha_normal().conjuncts().iter().cloned().collect();
+    /// Whether a sum of positive literals is over the places for which a search looks.
+    fn counts_places(&self, count: VarId, p: &Pred) -> bool {
+        let Rhs::Contract { sums, guard, .. } = &self.program.stmts[count].rhs else { return false };
+        let conjuncts = |p: &Pred| -> BTreeSet<Pred> { p.alpha_normal().conjuncts().iter().cloned().collect() };
+        let guard = conjuncts(guard);
         let mut open = vec![(p.clone(), BTreeSet::new())];
         while let Some((p, used)) = open.pop() {
             work::charge(1);
-            if let Pred::Exists { index, extent, body } = &p
-                && used.len() < sums.len()
-            {
-                if sums.len() > MAX_NESTED {
-                    return false;
+            if used.len() == sums.len() {
+                if conjuncts(&p) == guard {
+                    return true;
                 }
+            } else if let Pred::Exists { index, extent, body } = &p {
                 let alike = sums.iter().enumerate().filter(|(_, n)| *n == extent).map(|(k, _)| k);
                 for k in alike.filter(|k| !used.contains(k)) {
                     let summed = Affine::index(IndexId::from_index(k));
                     if let Ok(body) = body.substitute(&|i| (i == *index).then(|| summed.clone())) {
                         open.push((body, used.iter().copied().chain([k]).collect()));
                     }
-                }
-            } else if used.len() == sums.len() {
-                let own: BTreeSet<Pred> = p.alpha_normal().conjuncts().iter().cloned().collect();
-                if own == guard {
-                    return true;
                 }
             }
         }

@@ -29,9 +29,9 @@
 //!
 //! **Where it is done.** For sums of unknown length of products of two dense tensors, or of such a mask and one, all of whose elements are needed, or
 //! may be where numbers decide it: what comes back through a layer is needed where the `relu` before it is not 0, and to ask that for each element
-//! takes longer than the product. The mask is about numbers, that two indices differ, that a relation of the data does not hold, or bounds by what its rows have, at indices of one
-//! factor, some of which the result has or determines; where it is about summed indices alone whole rows are left out, and it stays. And there is
-//! some other index, so that the mask would be asked again and again. A mask is no factor where it holds at the place of an extremum alone, and
+//! takes longer than the product. The mask is about numbers, that two indices differ, that a relation of the data does not hold, or bounds by what its rows
+//! have, at indices of one factor, some of which the result has or determines; where it is about summed indices alone whole rows are left out, and it
+//! stays. And there is some other index, so that the mask would be asked again and again. A mask is no factor where it holds at the place of an extremum alone, and
 //! there is nothing to be done where a number tells its place.
 
 use std::borrow::Cow;

@@ -141,9 +141,17 @@ fn is_there(dims: &[Affine], place: &Place, around: &Around) -> bool {
 
 /// What a number is scaled by, if it is, and its reciprocal.
 #[derive(Clone, Copy)]
-struct Reciprocal {
-    scale: Option<RealId>,
-    reciprocal: RealId,
+pub(super) struct Reciprocal {
+    pub scale: Option<RealId>,
+    pub reciprocal: RealId,
+}
+
+impl Reciprocal {
+    /// The product that a quotient becomes.
+    pub fn product(self, a: RealId, names: &mut Fresh, out: &mut Vec<Stmt>) -> Real {
+        let a = self.scale.map_or(a, |scale| define(Real::Mul(a, scale), names, out));
+        Real::Mul(a, self.reciprocal)
+    }
 }
 
 struct Pass {
@@ -157,8 +165,7 @@ impl Pass {
         let mut out = Vec::with_capacity(body.len());
         for mut stmt in std::mem::take(body) {
             if let Stmt::For { domain, body, .. } = &mut stmt
-                && matches!(domain.whole_of(), Domain::Range { .. })
-                && !is_short(domain)
+                && has_many(domain)
             {
                 let known = self.reciprocals(divisors(body), &mut out);
                 self.multiply(body, &known);
@@ -200,14 +207,10 @@ impl Pass {
         for mut stmt in std::mem::take(body) {
             if let Stmt::Define(r, real) = &stmt
                 && let Some((a, d)) = division(real)
-                && let Some(Reciprocal { scale, reciprocal }) = known.get(&d)
+                && let Some(by) = known.get(&d)
             {
                 self.found += 1;
-                let a = match scale {
-                    Some(scale) => define(Real::Mul(a, *scale), &mut self.names, &mut out),
-                    None => a,
-                };
-                stmt = Stmt::Define(*r, Real::Mul(a, *reciprocal));
+                stmt = Stmt::Define(*r, by.product(a, &mut self.names, &mut out));
             }
             if let Stmt::For { body, .. } | Stmt::If { body, .. } | Stmt::Extremum { body, .. } = &mut stmt {
                 self.multiply(body, known);
@@ -251,8 +254,13 @@ fn divisors(body: &[Stmt]) -> BTreeSet<RealId> {
     known.map(|(_, d)| d).collect()
 }
 
+/// Whether a loop is over a range of many values, as far as is known.
+pub(super) fn has_many(domain: &Domain) -> bool {
+    matches!(domain.whole_of(), Domain::Range { .. }) && !is_short(domain)
+}
+
 /// What a body divides, and by what.
-fn quotients(body: &[Stmt]) -> Vec<(RealId, RealId)> {
+pub(super) fn quotients(body: &[Stmt]) -> Vec<(RealId, RealId)> {
     let mut quotients = Vec::new();
     body.iter().for_each(|stmt| {
         stmt.visit(&mut |stmt| quotients.extend(if let Stmt::Define(_, real) = stmt { division(real) } else { None }))

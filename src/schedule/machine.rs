@@ -25,6 +25,7 @@ pub const SHORT: i64 = 8;
 
 /// Up to how many values an axis has a literal length when a program is bound: a few vectors.
 pub const ROW: i64 = 32;
+
 /// From how many values on an axis is long, beside which short ones are known to be short when a program is bound: so many fill lanes.
 pub const MANY: i64 = 2 * LANES_OF_ELEMENTS as i64;
 

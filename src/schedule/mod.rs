@@ -64,7 +64,7 @@
 //! [`specialise`](fn@specialise) is all of this.
 //!
 //! Before all passes, [`with_sizes`] makes literals of the sizes that are [short](short_axes()) beside others, where they are known, and behind them of those of
-//! [a few vectors](rows).
+//! [a few vectors](short_rows).
 
 mod beside;
 mod bins;
@@ -127,7 +127,7 @@ use crate::stages::{Exactness, Stages, check};
 pub(crate) use fuse_blocks::Rows;
 pub use hold::{Split, constants_by_name, hold};
 pub use scatter::Sizes;
-pub use short_axes::{rows, short_axes, with_sizes};
+pub use short_axes::{short_axes, short_rows, with_sizes};
 pub use specialise::{Specialised, specialise};
 
 /// A pass over loop nests.

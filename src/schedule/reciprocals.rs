@@ -21,20 +21,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::divisions::scaled;
+use super::divisions::{Reciprocal, has_many, quotients, scaled};
 use super::quotients::{division, reciprocal};
-use super::vectorise::is_short;
 use crate::error::Result;
-use crate::loops::{BufferId, BufferKind, Decision, Domain, Fresh, Nest, Program, Real, RealId, Stmt};
+use crate::loops::{BufferId, BufferKind, Decision, Fresh, Nest, Program, Real, RealId, Stmt};
 use crate::scalar::{Function, Op, Primitive};
 
-/// Computes reciprocals of square roots once, and of what is divided by as often.
+/// Computes reciprocals once.
 pub(super) fn run(program: &mut Program) -> Result<()> {
     let stored = stored_roots(program);
     for nest in &mut program.nests {
+        let mut divisors: BTreeSet<RealId> = quotients(&nest.body).into_iter().map(|(_, d)| d).collect();
+        if divisors.is_empty() {
+            continue;
+        }
         let roots = roots(nest, &stored);
-        let others = others(nest);
-        let mut pass = Pass { roots, others, reciprocals: BTreeMap::new(), names: Fresh::after(&nest.body) };
+        without_reciprocal(nest, &mut divisors);
+        let mut pass = Pass { roots, divisors, reciprocals: BTreeMap::new(), names: Fresh::after(&nest.body) };
         pass.body(&mut nest.body, false);
         if !pass.reciprocals.is_empty() {
             nest.decisions.push(Decision::Reciprocals { divisors: pass.reciprocals.len() });
@@ -60,21 +63,19 @@ fn roots(nest: &Nest, stored: &BTreeSet<BufferId>) -> BTreeSet<RealId> {
     roots
 }
 
-/// The registers of a nest that have no reciprocal: literals, and powers, whose [quotients](super::quotients) share that of their base.
-fn others(nest: &Nest) -> BTreeSet<RealId> {
-    let mut others = BTreeSet::new();
+/// Leaves out divisors that get no reciprocal here: literals, and powers, whose [quotients](super::quotients) share that of their base.
+fn without_reciprocal(nest: &Nest, divisors: &mut BTreeSet<RealId>) {
     for stmt in &nest.body {
         stmt.visit(&mut |stmt| {
-            let Stmt::Define(r, real) = stmt else { return };
-            if matches!(
-                real,
-                Real::Literal(_) | Real::Index(_) | Real::Apply(Function::Value(Primitive::Op(Op::Powi(2..))), _)
-            ) {
-                others.insert(*r);
+            if let Stmt::Define(
+                r,
+                Real::Literal(_) | Real::Index(_) | Real::Apply(Function::Value(Primitive::Op(Op::Powi(2..))), _),
+            ) = stmt
+            {
+                divisors.remove(r);
             }
         });
     }
-    others
 }
 
 /// The workspaces that hold square roots alone.
@@ -96,19 +97,11 @@ fn stored_roots(program: &Program) -> BTreeSet<BufferId> {
     found
 }
 
-/// What is multiplied in place of a division.
-#[derive(Clone, Copy)]
-struct Reciprocal {
-    /// What the numerator is multiplied with before, if the divisor is no square root.
-    scale: Option<RealId>,
-    reciprocal: RealId,
-}
-
 struct Pass {
     /// The square roots of the nest.
     roots: BTreeSet<RealId>,
-    /// What has none in any case.
-    others: BTreeSet<RealId>,
+    /// What else it divides by.
+    divisors: BTreeSet<RealId>,
     /// The reciprocals of some numbers.
     reciprocals: BTreeMap<RealId, Reciprocal>,
     names: Fresh,
@@ -121,7 +114,7 @@ impl Pass {
         let mut wanted = BTreeSet::new();
         for (at, stmt) in body.iter().enumerate() {
             if let Stmt::Define(r, _) = stmt {
-                let is_known = self.roots.contains(r) || is_loop && !self.others.contains(r);
+                let is_known = self.roots.contains(r) || is_loop && self.divisors.contains(r);
                 if is_known && divisions(&body[at + 1..], *r) > 1 {
                     wanted.insert(*r);
                 }
@@ -132,31 +125,23 @@ impl Pass {
             let here: Vec<RealId> =
                 wanted.iter().copied().filter(|d| divisions(std::slice::from_ref(&stmt), *d) > 0).collect();
             for d in here {
-                let (scale, reciprocal) = if self.roots.contains(&d) {
-                    let (defined, q) = reciprocal(d, &mut self.names);
+                let by = if self.roots.contains(&d) {
+                    let (defined, reciprocal) = reciprocal(d, &mut self.names);
                     out.extend(defined);
-                    (None, q)
+                    Reciprocal { scale: None, reciprocal }
                 } else {
-                    let (scale, q) = scaled(d, &mut self.names, &mut out);
-                    (Some(scale), q)
+                    let (scale, reciprocal) = scaled(d, &mut self.names, &mut out);
+                    Reciprocal { scale: Some(scale), reciprocal }
                 };
-                self.reciprocals.insert(d, Reciprocal { scale, reciprocal });
+                self.reciprocals.insert(d, by);
                 wanted.remove(&d);
             }
             let quotient = quotient_of(&stmt).and_then(|(a, d)| Some((a, *self.reciprocals.get(&d)?)));
-            if let (Some((mut a, by)), Stmt::Define(_, real)) = (quotient, &mut stmt) {
-                if let Some(scale) = by.scale {
-                    let product = self.names.fresh_real();
-                    out.push(Stmt::Define(product, Real::Mul(a, scale)));
-                    a = product;
-                }
-                *real = Real::Mul(a, by.reciprocal);
+            if let (Some((a, by)), Stmt::Define(_, real)) = (quotient, &mut stmt) {
+                *real = by.product(a, &mut self.names, &mut out);
             }
             match &mut stmt {
-                Stmt::For { domain, body, .. } => {
-                    let is_loop = matches!(domain.whole_of(), Domain::Range { .. }) && !is_short(domain);
-                    self.body(body, is_loop);
-                }
+                Stmt::For { domain, body, .. } => self.body(body, has_many(domain)),
                 Stmt::If { body, .. } | Stmt::Extremum { body, .. } => self.body(body, is_loop),
                 _ => {}
             }

@@ -8,8 +8,8 @@
 //!
 //! The coordinates of a point, the features of an observation, the states of a chain: which loop runs in lanes, which are unrolled and which copies
 //! have their axes in another order depends on what is few and what is many, and programs do not say. When a program is bound, the sizes with few
-//! values become literals before any pass asks, if another one has many; the signature assumes what they are. Those of a few vectors become literals behind all passes, which
-//! have nothing to decide by that: loops over such rows are straight-line code for the compiler of the kernel.
+//! values become literals before any pass asks, if another one has many; the signature assumes what they are. Those of a few vectors become literals
+//! behind all passes, which have nothing to decide by that: loops over such rows are straight-line code for the compiler of the kernel.
 //!
 //! **Why it is right.** An expression over sizes has the same value with the values of sizes.
 
@@ -29,7 +29,7 @@ pub fn short_axes(sizes: &Arena<SizeId, i64>) -> BTreeMap<SizeId, i64> {
 }
 
 /// The sizes of a few vectors beside others, with their values.
-pub fn rows(sizes: &Arena<SizeId, i64>) -> BTreeMap<SizeId, i64> {
+pub fn short_rows(sizes: &Arena<SizeId, i64>) -> BTreeMap<SizeId, i64> {
     beside_long(sizes, SHORT..=ROW)
 }
 
