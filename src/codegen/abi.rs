@@ -115,6 +115,13 @@ fn segment(pointers: &[u32], at: i64) -> (i64, i64) {
     unsafe { (int(pointers, at), int(pointers, at + 1)) }
 }
 
+/// The first and the last of the nodes below some nodes that are neighbours, both included.
+#[inline(always)]
+fn below(pointers: &[u32], from: i64, to: i64) -> (i64, i64) {
+    let (from, to) = (from.max(0), to.min(pointers.len() as i64 - 2));
+    if from <= to { unsafe { (int(pointers, from), int(pointers, to + 1) - 1) } } else { (0, -1) }
+}
+
 /// The first node whose coordinate is not below a key, by halving.
 #[inline(always)]
 unsafe fn first_from(nodes: &[u32], (from, to): (i64, i64), key: i64) -> i64 {

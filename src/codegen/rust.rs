@@ -11,6 +11,7 @@ mod apart;
 mod calls;
 mod chosen;
 mod extrema;
+mod flat;
 mod if_conversion;
 mod in_lanes;
 mod shared;
@@ -548,6 +549,13 @@ impl<'a> Emitter<'a> {
         self.line(&format!("let (from, to): (i64, i64) = {};", self.domain(domain, Copy::default())?));
         if parallel && self.parts && self.lanes.is_none() && self.jam.is_none() {
             self.line(&format!("let (from, to) = cut(from, to, part, parts, {});", lanes.max(jam)));
+        }
+        let is_alone = (lanes, jam) == (1, 1) && self.lanes.is_none() && self.jam.is_none();
+        let flat = flat::inside(self.program, index, body).filter(|_| is_alone);
+        let (index, lanes, body) =
+            flat.as_ref().map_or((index, lanes, body), |flat| (flat.index, flat.lanes, flat.body));
+        if let Some(flat) = &flat {
+            self.line(&format!("let (from, to) = below(s{}, from, to);", flat.pointers));
         }
         self.line(&format!("let mut {index} = from;"));
         // Many parts of a short loop are empty.

@@ -279,6 +279,12 @@ decisions! {
     "fuse-blocks" {
         RowsOfNests { rows: i64, nests: i64 } "{rows} rows at a time go through {nests} nests"
     }
+    "flatten" {
+        Flattened { loops: usize } "functions of the entries of short rows are computed before, for all entries (loops {loops})"
+        BeforeEntries {} "rows are gone through once for what functions of their entries need, and once for the rest"
+        AtEntries {} "what functions of entries take of their rows"
+        OfEntries {} "functions of entries, whatever rows they are in"
+    }
     "bins" {
         InBins {} "where its terms are too many for the caches, they are computed before, in bins"
         Terms {} "terms of a sum along another view, in runs of entries whose numbers lie near together"

@@ -141,7 +141,7 @@ pub(super) fn run(program: Program, _: Option<&Sizes<'_>>) -> Result<Program> {
 }
 
 /// The numbers before a loop that are the same for all of the nest, with no loop or index, as statements.
-fn shared<'a>(nest: &Nest, before: &'a [Stmt]) -> Vec<(RealId, &'a Stmt)> {
+pub(super) fn shared<'a>(nest: &Nest, before: &'a [Stmt]) -> Vec<(RealId, &'a Stmt)> {
     let mut shared: Vec<(RealId, &Stmt)> = Vec::new();
     for stmt in before {
         if let Stmt::Define(r, _) = stmt

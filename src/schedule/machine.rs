@@ -73,6 +73,11 @@ pub const NUMBERS_BLOCK: i64 = 16;
 /// How many numbers a row may have that each part keeps for itself: 8 KiB, a quarter of the nearest cache.
 pub const PRIVATE_ROW: i64 = 1024;
 
+/// Up to how many entries rows have in the mean whose functions are computed for all entries: a vector, of which a third is not in use then.
+pub const SHORT_ROW: u64 = VECTOR as u64;
+/// How many numbers are kept for each entry then, at most: two functions, and a number of the row.
+pub const MOST_KEPT: usize = 3;
+
 /// The columns of a panel of a matrix product: those of two blocks of registers.
 pub const PANEL_COLUMNS: i64 = 32;
 /// Lanes of a block of registers in a panel.

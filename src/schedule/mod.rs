@@ -58,6 +58,7 @@
 //! | `scatter` | sums by target are computed in the order of their sources | sizes | reassociates |
 //! | `fuse-blocks` | a block of rows goes through all nests that are over these rows | sizes, loops over time | reassociates |
 //! | `privatise-rows` | longer rows that only their own iteration reads are kept for each part, too | sizes | exact |
+//! | `flatten` | functions of the entries of short rows are computed for all entries, one after the other | sizes | exact |
 //! | `bins` | sums along another view of a relation are computed in two passes | a program has both forms | exact |
 //!
 //! Behind the first of them [`hold`](fn@hold) makes two programs of one, where some parameters are constant: what these alone lead to runs once.
@@ -75,6 +76,7 @@ mod copy_propagation;
 mod distribute;
 mod divisions;
 mod fills;
+mod flatten;
 mod fold_extrema;
 mod fold_places;
 mod fuse;
@@ -178,12 +180,13 @@ impl LatePass {
 }
 
 /// The passes at binding, in their order.
-pub const AT_BINDING: [LatePass; 4] = {
+pub const AT_BINDING: [LatePass; 5] = {
     use Exactness::{Exact, Reassociates};
     [
         LatePass { name: "scatter", exactness: Reassociates, run: scatter::run },
         LatePass { name: "fuse-blocks", exactness: Reassociates, run: fuse_blocks::run },
         LatePass { name: "privatise-rows", exactness: Exact, run: privatise::rows },
+        LatePass { name: "flatten", exactness: Exact, run: flatten::run },
         LatePass { name: "bins", exactness: Exact, run: bins::run },
     ]
 };

@@ -21,6 +21,7 @@ mod examples;
 mod expected;
 mod extremes;
 mod fibres;
+mod flatten;
 mod flows;
 mod fork;
 mod formats;
