@@ -257,6 +257,16 @@ impl Parser<'_> {
         }
     }
 
+    /// The number that a range begins with where it is written as in other languages, `in 1..n`, if that is not 0.
+    fn first_of_range(&self) -> Option<&str> {
+        let mut lexer = self.lexer.clone();
+        let first = lexer.next(&mut Vec::new());
+        let text = self.text.get(first.span.range()).filter(|text| *text != "0")?;
+        let ranged = matches!(self.token(), Token::Equal | Token::Colon | Token::In);
+        let is_range = matches!(lexer.next(&mut Vec::new()).token, Token::Dot | Token::Colon);
+        (ranged && is_range && matches!(first.token, Token::Number { .. })).then_some(text)
+    }
+
     /// The name of an index, and whether its range has its end: `i < n`, or `i <= n`.
     pub(super) fn binder_index(&mut self) -> (Name, bool) {
         let name = self.name("the name of an index, as in `i < n`").unwrap_or_else(|| self.no_name());
@@ -264,7 +274,10 @@ impl Parser<'_> {
         if !inclusive && self.eat(Token::Less).is_none() {
             let message = format!("expected `<` and the range of the index, found {}", self.found());
             let end = if name.text == "n" { "m" } else { "n" };
-            let help = format!("indices run from 0 to below the range, as in `{} < {end}`", name.text);
+            let mut help = format!("indices run from 0 to below the range, as in `{} < {end}`", name.text);
+            if let Some(first) = self.first_of_range() {
+                help += &format!("; a range with two ends is `{first} <= {} < {end}`", name.text);
+            }
             // Of several it is said once.
             let between = self.unranged.and_then(|end| self.text.get(end as usize..name.span.start as usize));
             if between.is_none_or(|between| between.trim() != ",") {
