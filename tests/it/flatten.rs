@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use iverson::ir::base::RelationId;
+use iverson::ir::codegen::source::{Target, source};
 use iverson::ir::index::Size;
 use iverson::ir::loops::Program;
 use iverson::ir::schedule::Sizes;
@@ -14,7 +15,7 @@ use crate::kernels::{fitting, numbers};
 use crate::support::{Numbers, at_binding};
 
 /// Programs, by what they are differentiated, and how many numbers are taken of rows and given to them.
-const PROGRAMS: [(&str, &[&str], [usize; 2]); 12] = [
+const PROGRAMS: [(&str, &[&str], [usize; 2]); 14] = [
     // One number of the row; the sum stays in the row.
     (
         "param A : csr [n, n] real\nparam x : [n] real\nsum i < n. (sum j < n. A[i, j] * sin(x[j] - x[i]))^2",
@@ -40,6 +41,9 @@ const PROGRAMS: [(&str, &[&str], [usize; 2]); 12] = [
         &[],
         [0, 0],
     ),
+    // Rows that have entries, by their numbers.
+    ("rel N : [n, n]\nparam x : [n] real\nsum i < n, j < n. [N(i, j)] * exp(x[i] - x[j])", &[], [1, 1]),
+    ("rel N : [n, n]\nparam x : [n] real\nsum i < n, j < n. [N(i, j)] * exp(x[i] - x[j])", &["x"], [1, 1]),
     // Nothing is taken of the row.
     ("param A : csr [n, m] real\nparam x : [m] real\ngen i < n. sum j < m. exp(A[i, j] * x[j])", &[], [0, 1]),
     // One function makes what is stored on the entries, another one goes over it.
@@ -117,8 +121,22 @@ fn no_bit_changes() {
 
 #[test]
 fn nests_are_these() {
-    for (name, k) in [("angles", 1), ("best_of_a_row", 5)] {
+    for (name, k) in [("angles", 1), ("best_of_a_row", 7)] {
         let (text, wrt, _) = PROGRAMS[k];
         insta::assert_snapshot!(name, flat(&nests(text, wrt).1).explained());
+    }
+}
+
+/// Nests that do nothing with a row are one loop over all entries.
+#[test]
+fn rows_are_gone_through_at_once() {
+    for (text, loops) in [
+        (PROGRAMS[0].0, 1),
+        ("param A : csr [n, m] real\ngen i < n, j < m. [A?(i, j)] * exp(A[i, j])", 1),
+        // Its lanes are added up row by row.
+        ("param A : csr [n, m] real\ngen i < n. sum j < m. A[i, j]^2", 0),
+    ] {
+        let text_of = source(&flat(&nests(text, &[]).1), Target::Module).expect("it is written").text;
+        assert_eq!(text_of.matches("= below(s").count(), loops, "{text}\n{text_of}");
     }
 }

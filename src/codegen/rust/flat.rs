@@ -23,7 +23,9 @@ pub(super) struct Flat<'a> {
 pub(super) fn inside<'a>(program: &Program, row: IndexId, body: &'a [Stmt]) -> Option<Flat<'a>> {
     let [Stmt::For { index, domain: Domain::Segment(segment), lanes, jam: 1, body, .. }] = body else { return None };
     program.arrays.get(segment.pointers)?.level_below()?;
-    let is_line = |stmt: &Stmt| stmt.body().is_empty() && !matches!(stmt, Stmt::End(_));
+    // What an array gives in steps, it does within a row.
+    let is_line =
+        |stmt: &Stmt| stmt.body().is_empty() && !matches!(stmt, Stmt::End(_) | Stmt::Let { step: Some(_), .. });
     let flat = segment.at.as_index() == Some(row) && !mentioned(body).contains(&row) && !changes_outside(body);
     let flat = flat && body.iter().all(is_line);
     flat.then_some(Flat { index: *index, lanes: *lanes, body, pointers: segment.pointers.index() })
