@@ -1,10 +1,11 @@
 //! Words that begin something in another language or stand between operands there, and names of types.
 
-use super::{CHOICE, FUNCTION, LOOPS, PRODUCT, REMAINDER, Sentences, find};
+use super::{CHOICE, FUNCTION, LOOPS, PRODUCT, REMAINDER, STEPS, Sentences, find};
 
 /// Words that begin something in another language.
 pub(super) const WORDS: Sentences = &[
     (&["for", "while"], LOOPS),
+    (&["loop", "repeat", "rec"], STEPS),
     (&["return"], "the last expression is the value, without `return`"),
     (&["lambda", "function", "func"], FUNCTION),
     (

@@ -335,7 +335,7 @@ fn atoms<'c>(cond: &'c Cond, visit: &mut dyn FnMut(&'c Cond)) {
 
 /// Has what an expression mentions defined before a loop, as far as it can be moved there; says whether all of it is.
 fn before_loop(body: &mut Vec<Stmt>, index: IndexId, a: &Affine, states: &States, ahead: &mut Vec<Stmt>) -> bool {
-    let inside = defined(body);
+    let inside = defined(&*body);
     let mut wanted: BTreeSet<IndexId> = BTreeSet::new();
     let mut known = true;
     a.visit(&mut |v| match v {

@@ -70,7 +70,7 @@ macro_rules! decisions {
         }
 
         impl Decision {
-            /// Who decided: `lower`, a pass over loops, or one of the three that work on bound programs.
+            /// Who decided: `lower`, a pass over loops, or one that works on bound programs.
             pub fn by(&self) -> &'static str {
                 match self { $($( Decision::$name { .. } => $who, )*)* }
             }

@@ -34,6 +34,26 @@ impl Stmt {
         }
     }
 
+    /// The statement with others inside, if there are any inside of it.
+    pub(crate) fn with_body(&self, inside: Vec<Stmt>) -> Stmt {
+        match self {
+            Stmt::For { index, domain, lanes, jam, parallel, body: _ } => Stmt::For {
+                index: *index,
+                domain: domain.clone(),
+                lanes: *lanes,
+                jam: *jam,
+                parallel: *parallel,
+                body: inside,
+            },
+            Stmt::If { cond, body: _ } => Stmt::If { cond: cond.clone(), body: inside },
+            Stmt::Extremum { index, view, extent, at, body: _, value } => {
+                let (index, view, extent) = (*index, *view, extent.clone());
+                Stmt::Extremum { index, view, extent, at: *at, body: inside, value: *value }
+            }
+            stmt => stmt.clone(),
+        }
+    }
+
     /// The indices that this statement alone defines.
     pub fn defines(&self) -> impl Iterator<Item = IndexId> + use<> {
         let (one, other) = match self {
@@ -182,9 +202,9 @@ pub(crate) fn reads<'a>(stmts: impl IntoIterator<Item = &'a Stmt>, which: impl F
 }
 
 /// The indices that statements define, and those inside of them.
-pub fn defined(body: &[Stmt]) -> BTreeSet<IndexId> {
+pub fn defined<'a>(stmts: impl IntoIterator<Item = &'a Stmt>) -> BTreeSet<IndexId> {
     let mut defined = BTreeSet::new();
-    body.iter().for_each(|stmt| stmt.visit(&mut |stmt| defined.extend(stmt.defines())));
+    stmts.into_iter().for_each(|stmt| stmt.visit(&mut |stmt| defined.extend(stmt.defines())));
     defined
 }
 

@@ -98,7 +98,7 @@ impl Invariant<'_> {
         if wanted.is_disjoint(&own) {
             return Vec::new();
         }
-        let inside = defined(body);
+        let inside = defined(&*body);
         let mut is_free = vec![false; body.len()];
         for (stmt, is_free) in body.iter().zip(&mut is_free) {
             let Stmt::Define(r, real) = stmt else { continue };

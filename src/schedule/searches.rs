@@ -165,7 +165,7 @@ fn hoist(body: &mut Vec<Stmt>) {
             Stmt::For { index, parallel, body: inner, .. } => {
                 hoist(inner);
                 if !*parallel {
-                    let mut changing = defined(inner);
+                    let mut changing = defined(&*inner);
                     changing.insert(*index);
                     for one in std::mem::take(inner) {
                         let stays = match &one {

@@ -29,7 +29,7 @@ pub(super) fn move_out(outer: &mut Stmt) -> Checked<()> {
     if lower.len() == 1 && lower == upper {
         return Ok(());
     }
-    let mut inside = defined(body);
+    let mut inside = defined(&*body);
     inside.insert(*index);
     let around = Around { index: *index, lower, upper, inside };
     let Some((single, quotient)) = around.take(body)? else { return Ok(()) };

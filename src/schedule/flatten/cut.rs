@@ -55,9 +55,7 @@ pub(super) struct Around<'a> {
 pub(super) struct Cut {
     /// The statements that are flat.
     pub flat: BTreeSet<usize>,
-    /// Of these, those that the row does without.
-    pub moved: BTreeSet<usize>,
-    /// The stores of what these make, at the entry.
+    /// The stores of what they make, at the entry.
     pub stores: BTreeSet<usize>,
     /// The numbers that these take of the row.
     pub takes: BTreeSet<RealId>,
@@ -70,7 +68,8 @@ impl Cut {
     pub fn of(body: &[Stmt], around: &Around<'_>) -> Option<Cut> {
         let body = Body::of(body, around)?;
         let needed = body.needed(|at| body.calls[at] && !body.of[at].fixed);
-        let mut cut = body.cut(&needed)?;
+        let is_flat = |at: &usize| body.of[*at].entry || body.of[*at] == Of::NOTHING;
+        let mut cut = body.cut(needed.into_iter().filter(is_flat).collect())?;
         body.follow(&mut cut);
         Some(cut)
     }
@@ -175,14 +174,12 @@ impl<'a> Body<'a> {
         needed
     }
 
-    /// The cut that has flat what is needed and an entry has a part in; nothing where that takes an index of the row.
-    fn cut(&self, needed: &BTreeSet<usize>) -> Option<Cut> {
-        let is_flat = |at: &usize| self.of[*at].entry || self.of[*at] == Of::NOTHING;
-        let flat: BTreeSet<usize> = needed.iter().copied().filter(is_flat).collect();
+    /// The cut that has some statements flat; nothing where they take an index of the row, or give nothing.
+    fn cut(&self, flat: BTreeSet<usize>) -> Option<Cut> {
         let moved: BTreeSet<usize> = flat.iter().copied().filter(|at| self.of[*at].call).collect();
         let (takes, (gives, stores)) = (self.takes(&flat), self.gives(&moved));
         let is_possible = !(gives.is_empty() && stores.is_empty()) && flat.iter().all(|at| !self.at_row[*at]);
-        is_possible.then_some(Cut { flat, moved, stores, takes, gives })
+        is_possible.then_some(Cut { flat, stores, takes, gives })
     }
 
     /// The numbers that the row has a part in and flat statements read but do not make.
@@ -221,19 +218,12 @@ impl<'a> Body<'a> {
                 continue;
             }
             // What an entry alone makes is computed on both sides.
-            let mut flat = cut.flat.clone();
-            let mut rest = vec![at];
-            while let Some(at) = rest.pop() {
-                let of = self.of[at];
-                if !cut.flat.contains(&at) && (of.call || !of.row) && flat.insert(at) {
-                    rest.extend(self.operands(at).into_iter().filter(|at| !self.of[*at].call));
-                }
-            }
-            let moved = cut.moved.iter().copied().chain([at]).collect();
-            let (takes, (gives, stores)) = (self.takes(&flat), self.gives(&moved));
-            let no_more = takes.is_subset(&cut.takes) && gives.len() <= cut.gives.len();
-            if no_more && flat.iter().all(|at| !self.at_row[*at]) {
-                *cut = Cut { flat, moved, stores, takes, gives };
+            let mut flat = self.needed(|needed| needed == at);
+            flat.retain(|needed| *needed == at || !self.of[*needed].call && !self.of[*needed].row);
+            flat.extend(&cut.flat);
+            let no_more = |next: &Cut| next.takes.is_subset(&cut.takes) && next.gives.len() <= cut.gives.len();
+            if let Some(next) = self.cut(flat).filter(no_more) {
+                *cut = next;
             }
         }
     }

@@ -30,7 +30,7 @@
 mod cut;
 mod slice;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::Sizes;
 use super::bins::shared;
@@ -55,7 +55,7 @@ pub(super) fn run(mut program: Program, sizes: Option<&Sizes<'_>>) -> Result<Pro
             let path = rows.path;
             let (before, body, why) = match found {
                 Found::Functions(cuts) => rows.flatten(&cuts, &mut program)?,
-                Found::Behind(at) => rows.split(at),
+                Found::Behind { at, again } => rows.split(at, again),
             };
             nest.buffers.retain(|buffer| !before.iter().any(|nest| nest.buffers.contains(buffer)));
             nests.extend(before);
@@ -78,8 +78,8 @@ pub(super) fn run(mut program: Program, sizes: Option<&Sizes<'_>>) -> Result<Pro
 enum Found {
     /// It and others have functions, each with a cut.
     Functions(Vec<(usize, Cut)>),
-    /// It will have, when what the statements before it store is known.
-    Behind(usize),
+    /// It will have, when what the statements before it store is known. Some of these are needed again behind them.
+    Behind { at: usize, again: Vec<Stmt> },
 }
 
 /// The first loop of a nest over entries of short rows whose functions can be computed before.
@@ -159,10 +159,9 @@ fn is_line(stmt: &Stmt) -> bool {
     }
 }
 
-fn push(numbers: &mut Vec<RealId>, r: RealId) {
-    if !numbers.contains(&r) {
-        numbers.push(r);
-    }
+/// The place of an entry.
+fn at_entry(buffer: BufferId, entry: IndexId) -> Place {
+    Place { buffer, at: vec![entry.into()] }
 }
 
 /// A loop over rows, with loops over the entries of each row in it.
@@ -200,17 +199,15 @@ impl<'a> Rows<'a> {
             && again.iter().all(is_line)
             && self.is_known(again.iter(), None, &self.nest.buffers)
             && self.is_known(before.iter(), None, unknown);
-        (is_apart && !self.cuts(at, &left).is_empty()).then_some(Found::Behind(at))
+        (is_apart && !self.cuts(at, &left).is_empty()).then_some(Found::Behind { at, again })
     }
 
     /// The statements before one of the body as a nest of their own, and the body that is left.
-    fn split(&self, at: usize) -> (Vec<Nest>, Vec<Stmt>, Decision) {
-        let (before, behind) = self.body.split_at(at.min(self.body.len()));
-        let mut slice = Slice::default();
-        slice.read(behind);
-        let left = slice.of(before).into_iter().chain(behind.iter().cloned()).collect();
+    fn split(&self, at: usize, mut again: Vec<Stmt>) -> (Vec<Nest>, Vec<Stmt>, Decision) {
+        let before = self.before(at);
         let nest = self.nest(stored(before), Decision::BeforeEntries {}, before.to_vec());
-        (vec![nest], left, Decision::BeforeEntries {})
+        again.extend(self.body.iter().skip(at).cloned());
+        (vec![nest], again, Decision::BeforeEntries {})
     }
 
     /// A loop and those behind it that go over the same entries, each with its cut, as long as few numbers are kept; none where the first one cannot
@@ -274,9 +271,8 @@ impl<'a> Rows<'a> {
         entry: Option<IndexId>,
         written: &[BufferId],
     ) -> bool {
-        let (own, mut indices) = (declared(stmts.clone()), BTreeSet::from([self.row]));
-        indices.extend(entry);
-        stmts.clone().for_each(|stmt| stmt.visit(&mut |stmt| indices.extend(stmt.defines())));
+        let (own, mut indices) = (declared(stmts.clone()), defined(stmts.clone()));
+        indices.extend(entry.into_iter().chain([self.row]));
         let is_shared = |r: RealId| self.shared.iter().any(|(shared, _)| *shared == r);
         !reads(stmts.clone(), |r| !own.contains(&r) && !is_shared(r))
             && changed(stmts.clone()).is_subset(&own)
@@ -309,57 +305,60 @@ impl<'a> Rows<'a> {
     fn flatten(&self, cuts: &[(usize, Cut)], program: &mut Program) -> Result<(Vec<Nest>, Vec<Stmt>, Decision)> {
         let mut names = Fresh::none(&self.nest.body);
         let (mut at_entries, mut of_entries) = (Vec::new(), Vec::new());
-        let (mut takes, mut gives) = (Vec::new(), Vec::new());
-        let mut entry = None;
+        let (mut takes, mut gives) = (BTreeSet::new(), BTreeSet::new());
+        let (mut entry, mut last) = (None, 0);
         for (at, cut) in cuts {
             let Some(Stmt::For { index, body, .. }) = self.body.get(*at) else { continue };
+            last = *at;
             names.keep(*index, *entry.get_or_insert(*index));
             add(&mut at_entries, &Slice::reading(&cut.takes).of(body), &mut names)?;
-            cut.takes.iter().for_each(|r| push(&mut takes, names.read(*r)));
+            takes.extend(cut.takes.iter().map(|r| names.read(*r)));
             let flat: Vec<Stmt> = cut.flat.union(&cut.stores).filter_map(|k| body.get(*k)).cloned().collect();
             add(&mut of_entries, &flat, &mut names)?;
-            cut.gives.iter().for_each(|r| push(&mut gives, names.read(*r)));
+            gives.extend(cut.gives.iter().map(|r| names.read(*r)));
         }
-        let why = Decision::Flattened { loops: cuts.len() };
-        let (Some(entry), Some((last, _))) = (entry, cuts.last()) else { return Ok((Vec::new(), Vec::new(), why)) };
+        let entry = entry.unwrap_or(self.row);
         let relation = program.arrays.get(self.segment.pointers).map(|array| array.relation);
         let title = title(&program.buffers, self.nest);
-        let place = |buffer: &BufferId| Place { buffer: *buffer, at: vec![entry.into()] };
-        let mut keep = |numbers: &[RealId], what: &str| -> Vec<BufferId> {
+        let mut keep = |numbers: &BTreeSet<RealId>, what: &str| -> BTreeMap<RealId, BufferId> {
             let buffer = || Buffer::workspace(format!("{title}_{what}"), relation, Vec::new());
-            numbers.iter().map(|_| program.buffers.push(buffer())).collect()
+            numbers.iter().map(|r| (*r, program.buffers.push(buffer()))).collect()
         };
         let (taken, given) = (keep(&takes, "at_entries"), keep(&gives, "of_entries"));
         let mut nests = Vec::new();
         if !takes.is_empty() {
-            let mut slice = Slice::reading(&takes.iter().copied().collect());
+            let mut slice = Slice::reading(&takes);
             slice.read(&at_entries);
-            let mut before = slice.of(self.before(*last));
-            at_entries.extend(taken.iter().zip(&takes).map(|(buffer, r)| Stmt::Store(place(buffer), *r)));
-            before.push(self.over_entries(entry, at_entries));
-            nests.push(self.nest(taken.clone(), Decision::AtEntries {}, before));
+            let mut body = slice.of(self.before(last));
+            at_entries.extend(taken.iter().map(|(r, buffer)| Stmt::Store(at_entry(*buffer, entry), *r)));
+            body.push(self.over_entries(entry, at_entries));
+            nests.push(self.nest(taken.values().copied().collect(), Decision::AtEntries {}, body));
         }
-        let loads = taken.iter().zip(&takes).map(|(buffer, r)| Stmt::Define(*r, Real::Load(place(buffer))));
-        let stores = given.iter().zip(&gives).map(|(buffer, r)| Stmt::Store(place(buffer), *r));
+        let loads = taken.iter().map(|(r, buffer)| Stmt::Define(*r, Real::Load(at_entry(*buffer, entry))));
+        let stores = given.iter().map(|(r, buffer)| Stmt::Store(at_entry(*buffer, entry), *r));
         let body: Vec<Stmt> = loads.chain(of_entries).chain(stores).collect();
         nests.push(self.nest(stored(&body), Decision::OfEntries {}, vec![self.over_entries(entry, body)]));
+        let rows = self.reading(cuts, |r| given.get(&names.read(r)).copied());
+        Ok((nests, rows, Decision::Flattened { loops: cuts.len() }))
+    }
+
+    /// The body, which loads what is kept of moved statements.
+    fn reading(&self, cuts: &[(usize, Cut)], kept: impl Fn(RealId) -> Option<BufferId>) -> Vec<Stmt> {
         let mut rows = self.body.to_vec();
         for (at, cut) in cuts {
             let Some(Stmt::For { index, body, .. }) = rows.get_mut(*at) else { continue };
-            for k in &cut.moved {
-                let Some(Stmt::Define(r, real)) = body.get_mut(*k) else { continue };
-                let kept = gives.iter().position(|given| cut.gives.contains(r) && *given == names.read(*r));
-                if let Some(buffer) = kept.and_then(|k| given.get(k)) {
-                    *real = Real::Load(Place { buffer: *buffer, at: vec![(*index).into()] });
+            for (k, stmt) in std::mem::take(body).into_iter().enumerate() {
+                match &stmt {
+                    _ if cut.stores.contains(&k) => {}
+                    Stmt::Define(r, _) if cut.gives.contains(r) => {
+                        let load = kept(*r).map(|buffer| Real::Load(at_entry(buffer, *index)));
+                        body.extend(load.map(|load| Stmt::Define(*r, load)));
+                    }
+                    _ => body.push(stmt),
                 }
             }
-            let mut k = 0;
-            body.retain(|_| {
-                k += 1;
-                !cut.stores.contains(&(k - 1))
-            });
         }
-        Ok((nests, rows, why))
+        rows
     }
 
     /// A loop over the entries of a row.

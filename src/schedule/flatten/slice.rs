@@ -40,21 +40,19 @@ impl Slice {
     fn once(&mut self, body: &[Stmt]) -> Vec<Stmt> {
         let mut kept = Vec::new();
         for stmt in body.iter().rev() {
-            let mut stmt = stmt.clone();
-            match &mut stmt {
-                Stmt::For { body, .. } | Stmt::If { body, .. } => {
-                    *body = self.once(body);
-                    if body.is_empty() {
-                        continue;
-                    }
+            let stmt = match stmt {
+                Stmt::For { body, .. } | Stmt::If { body, .. } => match self.once(body) {
+                    inside if inside.is_empty() => continue,
+                    inside => stmt.with_body(inside),
+                },
+                stmt if !self.is_read(stmt) => continue,
+                stmt => {
+                    self.read(stmt.body());
+                    stmt.clone()
                 }
-                Stmt::Extremum { body, .. } => self.read(body),
-                _ => {}
-            }
-            if self.is_read(&stmt) {
-                self.read_alone(&stmt);
-                kept.push(stmt);
-            }
+            };
+            self.read_alone(&stmt);
+            kept.push(stmt);
         }
         kept.reverse();
         kept

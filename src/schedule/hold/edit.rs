@@ -55,32 +55,16 @@ impl Edit {
 
     /// The statement with another body; nothing where a loop or a test does nothing.
     fn stmt(&self, stmt: &Stmt, inner: Vec<Stmt>) -> Option<Stmt> {
-        Some(match stmt {
-            Stmt::For { .. } | Stmt::If { .. } if inner.is_empty() => return None,
-            Stmt::For { index, domain, lanes, jam, parallel, body: _ } => {
-                let (index, domain, jam) = (*index, domain.clone(), if self.jam { *jam } else { 1 });
-                Stmt::For { index, domain, lanes: *lanes, jam, parallel: *parallel, body: inner }
-            }
-            Stmt::If { cond, body: _ } => Stmt::If { cond: cond.clone(), body: inner },
-            Stmt::Extremum { index, view, extent, at, body: _, value } => {
-                let (index, view, extent) = (*index, *view, extent.clone());
-                Stmt::Extremum { index, view, extent, at: *at, body: inner, value: *value }
-            }
-            Stmt::Let { .. }
-            | Stmt::Find { .. }
-            | Stmt::Length { .. }
-            | Stmt::Call { .. }
-            | Stmt::End(_)
-            | Stmt::Define(..)
-            | Stmt::Local(_)
-            | Stmt::Assign(..)
-            | Stmt::Accumulate(..)
-            | Stmt::MulAdd(..)
-            | Stmt::Extend(..)
-            | Stmt::Store(..)
-            | Stmt::Fill(_)
-            | Stmt::Tuple(..) => stmt.clone(),
-        })
+        if matches!(stmt, Stmt::For { .. } | Stmt::If { .. }) && inner.is_empty() {
+            return None;
+        }
+        let mut stmt = stmt.with_body(inner);
+        if let Stmt::For { jam, .. } = &mut stmt
+            && !self.jam
+        {
+            *jam = 1;
+        }
+        Some(stmt)
     }
 }
 

@@ -242,29 +242,18 @@ impl Parser<'_> {
         }
     }
 
-    /// Passes over what begins the range of an index in other languages: the `0..` of `0..n`, the `1:` of `1:n`, the `range` of `range(n)`.
-    pub(super) fn skip_range_of_others(&mut self) {
+    /// What begins the range of an index in other languages, behind the token here: the `0..` of `0..n`, the `1:` of `1:n`, the `range` of
+    /// `range(n)`. How many tokens it is, and the number that the range begins with.
+    fn range_of_others(&self) -> (usize, Option<Span>) {
         let mut lexer = self.lexer.clone();
-        let mut next = || lexer.next(&mut Vec::new()).token;
-        let tokens = match (self.token(), next()) {
-            (Token::Number { .. }, Token::Colon) => 2,
-            (Token::Number { .. }, Token::Dot) if next() == Token::Dot => 3,
-            (Token::Name, Token::LeftParen) => 1,
-            _ => 0,
-        };
-        for _ in 0..tokens {
-            self.advance();
+        let mut next = || lexer.next(&mut Vec::new());
+        let first = next();
+        match (first.token, next().token) {
+            (Token::Number { .. }, Token::Colon) => (2, Some(first.span)),
+            (Token::Number { .. }, Token::Dot) if next().token == Token::Dot => (3, Some(first.span)),
+            (Token::Name, Token::LeftParen) => (1, None),
+            _ => (0, None),
         }
-    }
-
-    /// The number that a range begins with where it is written as in other languages, `in 1..n`, if that is not 0.
-    fn first_of_range(&self) -> Option<&str> {
-        let mut lexer = self.lexer.clone();
-        let first = lexer.next(&mut Vec::new());
-        let text = self.text.get(first.span.range()).filter(|text| *text != "0")?;
-        let ranged = matches!(self.token(), Token::Equal | Token::Colon | Token::In);
-        let is_range = matches!(lexer.next(&mut Vec::new()).token, Token::Dot | Token::Colon);
-        (ranged && is_range && matches!(first.token, Token::Number { .. })).then_some(text)
     }
 
     /// The name of an index, and whether its range has its end: `i < n`, or `i <= n`.
@@ -275,7 +264,9 @@ impl Parser<'_> {
             let message = format!("expected `<` and the range of the index, found {}", self.found());
             let end = if name.text == "n" { "m" } else { "n" };
             let mut help = format!("indices run from 0 to below the range, as in `{} < {end}`", name.text);
-            if let Some(first) = self.first_of_range() {
+            let begins_range = |parser: &Self| matches!(parser.token(), Token::Equal | Token::Colon | Token::In);
+            let (_, first) = if begins_range(self) { self.range_of_others() } else { (0, None) };
+            if let Some(first) = first.and_then(|first| self.text.get(first.range())).filter(|first| *first != "0") {
                 help += &format!("; a range with two ends is `{first} <= {} < {end}`", name.text);
             }
             // Of several it is said once.
@@ -285,9 +276,11 @@ impl Parser<'_> {
             }
             self.reported_at = Some(self.current.span.start);
             self.unranged = Some(name.span.end);
-            if matches!(self.token(), Token::Equal | Token::Colon | Token::In) {
-                self.advance();
-                self.skip_range_of_others();
+            if begins_range(self) {
+                let (tokens, _) = self.range_of_others();
+                for _ in 0..=tokens {
+                    self.advance();
+                }
             }
         }
         (name, inclusive)

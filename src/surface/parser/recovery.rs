@@ -139,7 +139,6 @@ impl Parser<'_> {
         }
         Some(match self.is_known(&name) {
             true => PRODUCT.to_owned(),
-            false if ["loop", "repeat", "rec"].contains(&name.as_str()) => foreign::STEPS.to_owned(),
             false => format!(
                 "`{name}` means nothing here: a program is declarations, such as `param x : [n] real`, and behind them one expression"
             ),
